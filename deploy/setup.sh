@@ -1,0 +1,396 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: GPL-2.0-only
+# Makes a Debian or Ubuntu machine with Rust ready to build scx_vaware, to run its lab, and to test it.
+#
+# What is needed is told by purpose and probed by what it is used for, so tools that were installed by hand or
+# on another distribution count. apt installs what misses. The system's own apt sources are never changed.
+set -euo pipefail
+
+readonly RUST_MIN=1.91 CLANG_MIN=17 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
+readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
+# Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
+readonly VIRTIOFSD_LOCAL=/usr/local/libexec/virtiofsd
+
+repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+readonly tools=$repo/target/tools
+
+usage() {
+    cat <<END
+Usage: deploy/setup.sh build|lab|test [--check]
+       deploy/setup.sh --print-clang
+
+Installs what misses, and does nothing when everything is there. Each group includes those before it.
+  build          compilers and libraries for the scheduler
+  lab            QEMU, virtiofsd, Python and load generators for VMs with shaped vCPUs
+  test           linters; ruff $RUFF_VERSION goes to target/tools/bin
+  --check        only tell what misses
+  --print-clang  name of the clang to compile BPF with, for BPF_CLANG
+
+Exit codes: 0 ready, $EXIT_USAGE usage, $EXIT_UNAVAILABLE something misses and could not be installed, $EXIT_NO_PERMISSION root is needed.
+END
+}
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+
+# say_end CODE SENTENCE: the last word.
+say_end() {
+    say "$2"
+    exit "$1"
+}
+
+has() { command -v "$1" >/dev/null; }
+
+# Tools in sbin are used as root, and often not in a user's PATH.
+PATH=$PATH:/usr/sbin:/sbin
+
+# ---------------------------------------------------------------- probes: true when the purpose is served
+
+# Print the major version of the clang named $1; nothing when there is none.
+clang_major() { "$1" --version 2>/dev/null | sed -nE '1s/.*version ([0-9]+).*/\1/p'; }
+
+# Print the clang to use: the preferred version, else the newest that is recent enough.
+find_clang() {
+    local name major best='' best_major=0
+    for name in "clang-$CLANG_PREFERRED" $(compgen -c clang- | grep -E '^clang-[0-9]+$' | sort -u) clang; do
+        major=$(clang_major "$name") || continue
+        if [ "$major" = "$CLANG_PREFERRED" ]; then
+            echo "$name"
+            return
+        fi
+        if [ "${major:-0}" -ge "$CLANG_MIN" ] && [ "$major" -gt "$best_major" ]; then
+            best=$name best_major=$major
+        fi
+    done
+    [ -n "$best" ] && echo "$best"
+}
+
+# A versioned tool of the chosen clang, or the unversioned one beside an unversioned clang.
+has_llvm_tool() { has "$1-$llvm" || { [ "$clang" = clang ] && has "$1"; }; }
+
+has_libclang() { compgen -G "/usr/lib/llvm-$llvm/lib/libclang*.so*" || compgen -G '/usr/lib*/libclang.so*'; }
+
+has_c_compiler() { has gcc && echo '#include <stdio.h>' | gcc -E - ; }
+
+has_lib() { pkg-config --exists "$1"; }
+
+has_python_module() { [ -n "$(/usr/bin/python3 -c "import importlib.util as u; print(u.find_spec('$1') or '')" 2>/dev/null)" ]; }
+
+qemu_major() { qemu-system-x86_64 --version | sed -nE '1s/.*version ([0-9]+).*/\1/p'; }
+
+# Debian always has a new enough QEMU to offer; elsewhere take what there is (see the notice at the end).
+has_qemu() {
+    has qemu-system-x86_64 || return
+    [ "$distribution" != debian ] || [ "$(qemu_major)" -ge "$QEMU_WANTED" ]
+}
+
+has_virtiofsd() {
+    local path
+    for path in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd "$VIRTIOFSD_LOCAL"; do
+        [ -x "$path" ] && return
+    done
+    has virtiofsd
+}
+
+has_ruff() { [ "$("$tools/bin/ruff" --version)" = "ruff $RUFF_VERSION" ]; }
+
+has_rust() {
+    local version
+    version=$(cargo --version | cut -d' ' -f2) || return
+    [ "$(printf '%s\n' "$RUST_MIN" "$version" | sort -V | head -n1)" = "$RUST_MIN" ]
+}
+
+# ---------------------------------------------------------------- what is needed
+
+# Each need: purpose | its Debian packages, or a word in capitals that install() knows | probe.
+needs_build() {
+    cat <<END
+clang $CLANG_MIN or newer, best $CLANG_PREFERRED (BPF compiler)|CLANG|[ -n "$clang" ]
+llvm of the same version|CLANG|has_llvm_tool llvm-strip
+clang-format of the same version|CLANG|has_llvm_tool clang-format
+libclang of the same version (bindgen)|CLANG|has_libclang
+C compiler and headers|gcc libc6-dev|has_c_compiler
+make|make|has make
+pkg-config|pkg-config|has pkg-config
+protoc|protobuf-compiler|has protoc
+libelf headers|libelf-dev|has_lib libelf
+zlib headers|zlib1g-dev|has_lib zlib
+zstd headers|libzstd-dev|has_lib libzstd
+libseccomp headers|libseccomp-dev|has_lib libseccomp
+certificates, to download crates|ca-certificates|[ -d /etc/ssl/certs ]
+END
+}
+
+needs_lab() {
+    cat <<END
+QEMU for x86 ($QEMU_WANTED or newer)|QEMU|has_qemu
+virtiofsd|VIRTIOFSD|has_virtiofsd
+Python 3.11 or newer as /usr/bin/python3|python3|/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+numpy for /usr/bin/python3|python3-numpy|has_python_module numpy
+scipy for /usr/bin/python3|python3-scipy|has_python_module scipy
+pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
+hackbench and cyclictest (rt-tests)|rt-tests|has hackbench && has cyclictest
+sysbench|sysbench|has sysbench
+stress-ng|stress-ng|has stress-ng
+taskset and chrt (util-linux)|util-linux|has taskset && has chrt
+ip (iproute2)|iproute2|has ip
+ps and pgrep (procps)|procps|has pgrep
+END
+}
+
+needs_test() {
+    cat <<END
+shellcheck|shellcheck|has shellcheck
+ruff $RUFF_VERSION in target/tools/bin|RUFF|has_ruff
+END
+}
+
+# Fill missing_purposes and missing_packages for the group.
+find_missing() {
+    local purpose packages probe
+    missing_purposes=() missing_packages=()
+    clang=$(find_clang) || clang=''
+    llvm=$(clang_major "$clang") || llvm=$CLANG_PREFERRED
+    while IFS='|' read -r purpose packages probe; do
+        (eval "$probe") >/dev/null 2>&1 </dev/null && continue
+        missing_purposes+=("$purpose")
+        # shellcheck disable=SC2206 # several packages may serve one purpose
+        missing_packages+=($packages)
+    done < <(needs)
+}
+
+# True when the list of missing packages has the word $1.
+misses() { [[ " ${missing_packages[*]} " == *" $1 "* ]]; }
+
+# ---------------------------------------------------------------- installing
+
+# Say how this script becomes root in the array `root`; return 1 when it cannot.
+find_root() {
+    if [ "$EUID" = 0 ]; then
+        root=(env)
+    elif has sudo && sudo -n true 2>/dev/null; then
+        root=(sudo -n)
+    elif has sudo && [ -t 0 ]; then
+        root=(sudo)
+    else
+        return 1
+    fi
+}
+
+# run_logged WHAT COMMAND...: the log is kept when it fails.
+run_logged() {
+    local what=$1
+    shift
+    echo "+ $*" >>"$log"
+    if ! "$@" >>"$log" 2>&1 </dev/null; then
+        keep_log=yes
+        tail -n 3 "$log" >&2
+        say_end $EXIT_UNAVAILABLE "Could not $what. Read $log, check the network and the system's apt sources, and run this again."
+    fi
+}
+
+apt_get() { "${root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=120 "$@"; }
+
+apt_has() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
+
+# Print the clang version to install: the one in use, else the preferred, else the newest on offer.
+choose_clang_version() {
+    local version
+    if [ -n "$clang" ]; then
+        echo "$llvm"
+        return
+    fi
+    for version in "$CLANG_PREFERRED" $(seq 40 -1 "$CLANG_MIN"); do
+        if apt_has "clang-$version"; then
+            echo "$version"
+            return
+        fi
+    done
+    echo "$CLANG_PREFERRED"
+}
+
+clang_packages() { echo "clang-$1 llvm-$1 clang-format-$1 libclang-$1-dev"; }
+
+# Print the packages that the system's own sources can give for what misses.
+ordinary_packages() {
+    local package
+    for package in $(printf '%s\n' "${missing_packages[@]}" | sort -u); do
+        case $package in
+        CLANG) clang_packages "$(choose_clang_version)" ;;
+        QEMU) if system_qemu_suffices; then echo qemu-system-x86; fi ;;
+        VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
+        RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
+        *) echo "$package" ;;
+        esac
+    done
+}
+
+# True when the system's sources have QEMU as wanted, or this is no Debian and they are all there is.
+system_qemu_suffices() {
+    local major
+    major=$(apt-cache madison qemu-system-x86 2>/dev/null | sed -nE '1s/[^|]*\| *([0-9]+:)?([0-9]+).*/\2/p')
+    [ "$distribution" != debian ] || [ "${major:-0}" -ge "$QEMU_WANTED" ]
+}
+
+# QEMU from the backports suite of the mirror in use, by an apt run that has its own source list and caches: the
+# system's sources stay visible to it for dependencies, and do not learn of backports.
+install_qemu_from_backports() {
+    local suite=$codename-backports mirror own=$work/apt
+    # shellcheck disable=SC2016 # apt expands these
+    mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
+        awk -v codename="$codename" '$2 == codename { print $1; exit }')
+    mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
+    chmod -R a+rX "$work"
+    if [ -e /etc/apt/sources.list ]; then cat /etc/apt/sources.list >"$own/sources.list"; fi
+    # shellcheck disable=SC2016
+    if ! apt-get indextargets --format '$(RELEASE)' | grep -qx "$suite"; then
+        echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >>"$own/sources.list"
+    fi
+    local apt_own=(apt_get -o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::State::Lists=$own/lists"
+        -o "Dir::Cache=$own/cache")
+    run_logged "read the package lists of $suite" "${apt_own[@]}" update
+    run_logged "install QEMU from $suite" \
+        "${apt_own[@]}" install --no-install-recommends -t "$suite" qemu-system-x86
+}
+
+# Debian 12 has no virtiofsd package, and its QEMU 7.2, whose package holds the daemon, gives way to the one from
+# backports. So only this one file is taken from the system's own (signed) package.
+install_virtiofsd_from_qemu_common() {
+    local version
+    version=$(apt-cache madison qemu-system-common | awk -F' *[|] *' 'NR == 1 { print $2 }')
+    cd "$work"
+    run_logged 'download qemu-system-common for its virtiofsd' apt-get download "qemu-system-common=$version"
+    run_logged 'unpack virtiofsd' dpkg-deb -x qemu-system-common_*.deb unpacked
+    run_logged 'install virtiofsd' \
+        "${root[@]}" install -D -m 755 unpacked/usr/lib/qemu/virtiofsd "$VIRTIOFSD_LOCAL"
+    cd "$repo"
+}
+
+install_ruff() {
+    run_logged 'make a Python environment in target/tools' /usr/bin/python3 -m venv "$tools"
+    run_logged "install ruff $RUFF_VERSION" "$tools/bin/pip" install --quiet "ruff==$RUFF_VERSION"
+}
+
+# True when more misses than what a user can install alone.
+needs_root() { [ "${missing_packages[*]}" != RUFF ] || ! has_python_module ensurepip; }
+
+install_missing() {
+    local packages
+    if needs_root; then
+        # A broken third-party source must not stop us: the installation tells whether it mattered.
+        echo '+ apt-get update' >>"$log"
+        apt_get update >>"$log" 2>&1 || true
+        packages=$(ordinary_packages)
+        # shellcheck disable=SC2086 # a list of words
+        [ -z "$packages" ] || run_logged 'install packages' apt_get install --no-install-recommends $packages
+    fi
+    if misses QEMU && ! system_qemu_suffices; then install_qemu_from_backports; fi
+    if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
+    if misses RUFF; then install_ruff; fi
+}
+
+# ---------------------------------------------------------------- sentences for those who must act themselves
+
+tell_missing() {
+    say "$1"
+    printf '  %s\n' "${missing_purposes[@]}" >&2
+}
+
+# Print the apt-get command for an administrator.
+tell_admin() {
+    local packages
+    packages=$(ordinary_packages | tr -s '\n ' ' ')
+    say 'Root is needed to install packages. Ask for this command to be run as root, then run this again:'
+    printf '  apt-get update && apt-get install --no-install-recommends %s\n' "${packages% }" >&2
+    if misses QEMU && ! system_qemu_suffices || misses VIRTIOFSD && ! apt_has virtiofsd; then
+        say "QEMU $QEMU_WANTED or virtiofsd come from elsewhere on this release: have deploy/setup.sh lab run as root instead."
+    fi
+}
+
+require_rust() {
+    if ! has_rust 2>/dev/null; then
+        say_end $EXIT_UNAVAILABLE "Rust $RUST_MIN or newer misses. Install it from https://rustup.rs (rustup update stable, if it is there but old), put cargo into PATH, and run this again."
+    fi
+    if [ "$group" = test ] && ! { has cargo-clippy && has cargo-fmt; }; then
+        say_end $EXIT_UNAVAILABLE 'clippy or rustfmt misses. Run: rustup component add clippy rustfmt'
+    fi
+}
+
+tell_old_qemu() {
+    if [ "$group" != build ] && [ "$(qemu_major)" -lt "$QEMU_WANTED" ]; then
+        say "QEMU here is older than $QEMU_WANTED: without KVM, lab VMs panic now and then at boot (the lab boots them again)."
+    fi
+}
+
+# ---------------------------------------------------------------- the run
+
+groups=() check=no
+for argument in "$@"; do
+    case $argument in
+    build | lab | test) groups+=("$argument") ;;
+    --check) check=yes ;;
+    --print-clang)
+        find_clang || say_end $EXIT_UNAVAILABLE "No clang $CLANG_MIN or newer is here. Run: deploy/setup.sh build"
+        exit 0
+        ;;
+    -h | --help)
+        usage
+        exit 0
+        ;;
+    *)
+        say "There is no argument '$argument'."
+        groups=()
+        break
+        ;;
+    esac
+done
+if [ ${#groups[@]} != 1 ]; then
+    usage >&2
+    exit $EXIT_USAGE
+fi
+group=${groups[0]}
+
+needs() {
+    needs_build
+    case $group in lab | test) needs_lab ;; esac
+    case $group in test) needs_test ;; esac
+}
+
+# shellcheck source=/dev/null
+read -r distribution codename < <(. /etc/os-release && echo "${ID:-unknown}" "${VERSION_CODENAME:-}") || true
+
+find_missing
+if [ ${#missing_purposes[@]} = 0 ]; then
+    require_rust
+    exit 0
+fi
+if [ "$check" = yes ]; then
+    tell_missing "These miss for '$group'; run deploy/setup.sh $group to install them:"
+    exit $EXIT_UNAVAILABLE
+fi
+if ! [[ $distribution =~ ^(debian|ubuntu)$ ]]; then
+    tell_missing 'This is neither Debian nor Ubuntu. Install these by the means of your distribution, and run this again:'
+    exit $EXIT_UNAVAILABLE
+fi
+if needs_root && ! find_root; then
+    tell_admin
+    exit $EXIT_NO_PERMISSION
+fi
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/scx_vaware-setup.XXXXXX")
+log=$work.log keep_log=no
+# The apt run of its own leaves files of root in there.
+root=("${root[@]-env}")
+trap '"${root[@]}" rm -rf "$work"; [ "$keep_log" = yes ] || rm -f "$log"' EXIT
+
+had=("${missing_purposes[@]}")
+say "Installing what '$group' needs and misses..."
+install_missing
+find_missing
+if [ ${#missing_purposes[@]} != 0 ]; then
+    keep_log=yes
+    tell_missing "These still miss after the installation; read $log, and install them by hand:"
+    exit $EXIT_UNAVAILABLE
+fi
+printf 'setup: installed %s\n' "${had[@]}" >&2
+tell_old_qemu
+require_rust
