@@ -9,7 +9,7 @@ set -euo pipefail
 readonly RUST_MIN=1.91 CLANG_MIN=17 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
-readonly VIRTIOFSD_LOCAL=/usr/local/libexec/virtiofsd
+readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly tools=$repo/target/tools
@@ -85,7 +85,7 @@ has_qemu() {
 
 has_virtiofsd() {
     local path
-    for path in /usr/libexec/virtiofsd /usr/lib/qemu/virtiofsd "$VIRTIOFSD_LOCAL"; do
+    for path in /usr/libexec/virtiofsd /usr/lib/virtiofsd /usr/lib/qemu/virtiofsd; do
         [ -x "$path" ] && return
     done
     has virtiofsd
