@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lab: VMs whose vCPUs the host stops, throttles and stacks on demand. See README.md."""
+
+from . import kernels, shapes, truth
+from .channel import Handle, Result
+from .errors import CommandTimeout, LabError
+from .kernels import Kernel
+from .truth import InactivePeriods, VcpuTruth
+from .vm import Vm
+
+__all__ = [
+    "CommandTimeout",
+    "Handle",
+    "InactivePeriods",
+    "Kernel",
+    "LabError",
+    "Result",
+    "VcpuTruth",
+    "Vm",
+    "kernels",
+    "shapes",
+    "truth",
+]

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The host's end of the line to the guest agent: many commands at once over one socket.
+
+Frames are lines of JSON, output is base64 (guest/agent.py has the other end).
+"""
+
+import base64
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from signal import SIGKILL, SIGTERM
+
+from .errors import EX_NOT_UP, CommandTimeout, LabError
+
+KILL_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command in the guest ended: its exit code (128 + N for signal N) and its output."""
+
+    rc: int
+    output: str
+
+
+class Handle:
+    """A command that runs in the guest."""
+
+    def __init__(self, channel: "Channel", number: int, cmd: str):
+        self.cmd = cmd
+        self._channel = channel
+        self.number = number
+        self._chunks: list[bytes] = []
+        self._rc: int | None = None
+        self._lost = False
+        self._changed = threading.Condition()
+
+    @property
+    def output(self) -> str:
+        """What the command has said so far, stdout and stderr together."""
+        with self._changed:
+            return b"".join(self._chunks).decode(errors="replace")
+
+    @property
+    def rc(self) -> int | None:
+        """Exit code, None while the command runs."""
+        return self._rc
+
+    def wait(
+        self, timeout_s: float | None = None, on_output: Callable[[bytes], None] | None = None
+    ) -> Result:
+        """Wait for the end; `on_output` gets the output as it comes.
+
+        Raises CommandTimeout after `timeout_s` seconds, with the command killed, and LabError (75)
+        if the VM is gone.
+        """
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        told = 0
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: len(self._chunks) > told or self._ended,  # noqa: B023
+                    None if deadline is None else max(0, deadline - time.monotonic()),
+                )
+                fresh, ended = self._chunks[told:], self._ended
+            told += len(fresh)
+            if on_output:
+                for chunk in fresh:
+                    on_output(chunk)
+            if ended and not fresh:
+                return self._result()
+            if deadline is not None and time.monotonic() >= deadline and not ended:
+                self._give_up(timeout_s)
+
+    def kill(self, signal: int = SIGTERM) -> None:
+        """Send a signal to the command's process group in the guest; no error if it has ended."""
+        if not self._ended:
+            self._channel.send({"id": self.number, "signal": int(signal)})
+
+    @property
+    def _ended(self) -> bool:
+        return self._rc is not None or self._lost
+
+    def _result(self) -> Result:
+        if self._rc is None:
+            raise LabError(
+                f"the VM went away while '{_short(self.cmd)}' ran{self._channel.epitaph()}; "
+                "start it again",
+                EX_NOT_UP,
+            )
+        return Result(self._rc, self.output)
+
+    def _give_up(self, timeout_s: float | None) -> None:
+        self.kill(SIGKILL)
+        with self._changed:
+            self._changed.wait_for(lambda: self._ended, KILL_GRACE_S)
+        raise CommandTimeout(
+            f"'{_short(self.cmd)}' did not end within {timeout_s:g} s in the guest and was killed; "
+            "give it more time or less to do",
+            self.output,
+        )
+
+    def feed(self, frame: dict) -> None:
+        """Take one frame of the agent, or an empty one when the line is lost."""
+        with self._changed:
+            if "out" in frame:
+                self._chunks.append(base64.b64decode(frame["out"]))
+            elif "rc" in frame:
+                self._rc = frame["rc"]
+            else:
+                self._lost = True
+            self._changed.notify_all()
+
+
+class Channel:
+    """The line itself. `up` is set when the agent has said that the guest is up."""
+
+    def __init__(self, sock: socket.socket, epitaph: Callable[[], str] = lambda: ""):
+        self.up = threading.Event()
+        self.closed = threading.Event()
+        self.epitaph = epitaph
+        self._sock = sock
+        self._lock = threading.Lock()
+        self._handles: dict[int, Handle] = {}
+        self._next = 0
+        threading.Thread(target=self._read, name="lab-channel", daemon=True).start()
+
+    def start(self, cmd: str, env: dict[str, str] | None = None, cwd: str = "/") -> Handle:
+        """Start a shell command in the guest. Raises LabError (75) if the VM is gone."""
+        with self._lock:
+            self._next += 1
+            handle = Handle(self, self._next, cmd)
+            self._handles[self._next] = handle
+        self.send({"id": handle.number, "run": cmd, "env": env or {}, "cwd": cwd})
+        return handle
+
+    def send(self, frame: dict) -> None:
+        """Send one frame to the agent. Raises LabError (75) if the VM is gone."""
+        try:
+            with self._lock:
+                self._sock.sendall(json.dumps(frame).encode() + b"\n")
+        except OSError:
+            raise LabError(f"the VM is gone{self.epitaph()}; start it again", EX_NOT_UP) from None
+
+    def close(self) -> None:
+        """Hang up; commands that still wait get an error."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+        self._sock.close()
+
+    def _read(self) -> None:
+        try:
+            with self._sock.makefile("rb") as lines:
+                for line in lines:
+                    self._take(json.loads(line))
+        except (OSError, ValueError):
+            pass  # cut off in the middle of a frame: the VM has died
+        self.closed.set()
+        with self._lock:
+            handles = list(self._handles.values())
+        for handle in handles:
+            handle.feed({})
+
+    def _take(self, frame: dict) -> None:
+        if frame.get("up"):
+            self.up.set()
+            return
+        with self._lock:
+            handle = self._handles.get(frame["id"])
+            if "rc" in frame:
+                self._handles.pop(frame["id"], None)
+        if handle:
+            handle.feed(frame)
+
+
+def _short(cmd: str) -> str:
+    line = cmd.strip().split("\n")[0]
+    return line if len(line) <= 60 else line[:57] + "..."

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the lab needs from this machine: QEMU, virtiofsd, a C compiler, root, and maybe KVM."""
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import EX_UNAVAILABLE, EX_USAGE, LabError, notice
+
+QEMU_WANTED = 10  # older ones panic the guest now and then while it patches its text
+VIRTIOFSD_VARIABLE = "VAWARE_LAB_VIRTIOFSD"
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """The emulator and its version."""
+
+    path: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Virtiofsd:
+    """The virtiofs daemon: the Rust one, or the C one that came with QEMU up to 7.2."""
+
+    path: str
+    is_rust: bool
+
+    def command(self, socket: Path, folder: Path, read_only: bool) -> list[str]:
+        """Command line that serves `folder` on `socket`."""
+        # What does not change under the guest is cached for good: execs are then cheap.
+        cache = "always" if read_only else "auto"
+        if self.is_rust:
+            args = [f"--socket-path={socket}", f"--shared-dir={folder}", f"--cache={cache}"]
+            return [self.path, *args, "--sandbox=chroot"] + ["--readonly"] * read_only
+        options = [f"source={folder}", f"cache={cache}", "sandbox=chroot"]
+        return [self.path, f"--socket-path={socket}", "-f"] + [f"-o{option}" for option in options]
+
+
+@functools.cache
+def qemu() -> Qemu:
+    """Find QEMU; a notice if it is older than wanted. Raises LabError (69)."""
+    path = shutil.which("qemu-system-x86_64")
+    if not path:
+        raise LabError(
+            "QEMU is not installed; install package qemu-system-x86 (version 10 or newer)",
+            EX_UNAVAILABLE,
+        )
+    said = subprocess.run([path, "--version"], capture_output=True, text=True).stdout
+    match = re.search(r"version (\d+)(\.\S+)?", said)
+    if not match:
+        raise LabError(f"{path} does not tell its version; reinstall qemu-system-x86")
+    if int(match[1]) < QEMU_WANTED:
+        notice(
+            f"QEMU {match[1]} panics guests now and then; boots are retried, "
+            f"but version {QEMU_WANTED} or newer is better."
+        )
+    return Qemu(path, match[0].removeprefix("version "))
+
+
+@functools.cache
+def virtiofsd() -> Virtiofsd:
+    """Find virtiofsd, $VAWARE_LAB_VIRTIOFSD first. Raises LabError (69)."""
+    chosen = os.environ.get(VIRTIOFSD_VARIABLE)
+    home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "scx_vaware"
+    places = [
+        "/usr/libexec/virtiofsd",
+        "/usr/lib/virtiofsd",
+        "/usr/lib/qemu/virtiofsd",
+        str(home / "bin" / "virtiofsd"),
+        str(Path.home() / ".cargo" / "bin" / "virtiofsd"),
+    ]
+    on_path = shutil.which("virtiofsd")
+    candidates = [chosen] if chosen else [on_path] * bool(on_path) + places
+    path = next((place for place in candidates if place and os.access(place, os.X_OK)), None)
+    if not path:
+        where = f"${VIRTIOFSD_VARIABLE} ({chosen})" if chosen else "the usual places"
+        raise LabError(
+            f"there is no virtiofsd in {where}; install package virtiofsd "
+            f"(Debian 12: run deploy/setup.sh lab), or name one in ${VIRTIOFSD_VARIABLE}",
+            EX_UNAVAILABLE,
+        )
+    told = subprocess.run([path, "--help"], capture_output=True, text=True)
+    return Virtiofsd(path, "--shared-dir" in told.stdout + told.stderr)
+
+
+def compile_c(source: Path, binary: Path) -> None:
+    """Compile one C file. Raises LabError (69)."""
+    cc = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if not cc:
+        raise LabError("there is no C compiler for the lab's competitors; install package gcc")
+    done = subprocess.run(
+        [cc, "-O2", "-Wall", "-o", binary, source], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise LabError(
+            f"{cc} cannot compile {source}: {done.stderr.strip()}; install package libc6-dev"
+        )
+
+
+def require_root() -> None:
+    """Raise LabError (69) unless run by root."""
+    if os.geteuid() != 0:
+        raise LabError(
+            "the lab pins threads and sets cgroups on the host, which takes root; run it with sudo",
+            EX_UNAVAILABLE,
+        )
+
+
+def forced_accel() -> str | None:
+    """The accelerator that $VAWARE_LAB_ACCEL asks for, if it does. Raises LabError (64)."""
+    accel = os.environ.get("VAWARE_LAB_ACCEL")
+    if accel not in (None, "", "kvm", "tcg"):
+        raise LabError(
+            f"$VAWARE_LAB_ACCEL is '{accel}'; set it to kvm or tcg, or unset it", EX_USAGE
+        )
+    return accel or None

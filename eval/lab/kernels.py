@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which kernel the guest boots: a folder, one of a collection, or a stock one from the mirror."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import EX_UNAVAILABLE, EX_USAGE, LabError
+
+FOLDERS_VARIABLE = "VAWARE_LAB_KERNELS"
+PREFERRED = "7.2"  # the tests' default, if it is there
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel to boot; `initrd` only where virtio or virtiofs are modules."""
+
+    release: str
+    vmlinuz: Path
+    config: Path
+    initrd: Path | None
+
+    @property
+    def sched_ext(self) -> bool:
+        """Whether its configuration has sched_ext."""
+        return "CONFIG_SCHED_CLASS_EXT=y\n" in self.config.read_text()
+
+
+def cache() -> Path:
+    """Where downloaded kernels are kept."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "scx_vaware" / "kernels"
+
+
+def all() -> list[Kernel]:
+    """Kernels at hand, newest first: those of $VAWARE_LAB_KERNELS, then the cached ones."""
+    found: dict[str, Kernel] = {}
+    for collection in _collections():
+        for folder in sorted(collection.glob("*/")):
+            if kernel := _read(folder):
+                found.setdefault(kernel.release, kernel)
+    return sorted(found.values(), key=lambda kernel: _version(kernel.release), reverse=True)
+
+
+def find(name: str | None = None) -> Kernel:
+    """Find a kernel by folder, release or release prefix ("6.12"); None for the default one.
+
+    What is not at hand is downloaded from the distribution's mirror into the cache. Raises
+    LabError: 64 for a name that means nothing, 69 if no such kernel can be had.
+    """
+    if name and "/" in name:
+        kernel = _read(Path(name))
+        if not kernel:
+            raise LabError(
+                f"{name} has no kernel; name a folder that holds vmlinuz and config", EX_USAGE
+            )
+        return kernel
+    if name and not re.fullmatch(r"\d+\.\d[\w.+~-]*", name):
+        raise LabError(
+            f"'{name}' is not a kernel; give a release such as 7.2 (see vlab kernels), or a folder",
+            EX_USAGE,
+        )
+    at_hand = all()
+    chosen = choose(at_hand, name)
+    if not chosen:
+        raise LabError(
+            f"there is no kernel {name or 'with sched_ext'} in ${FOLDERS_VARIABLE} or {cache()}; "
+            "put a folder there that holds vmlinuz and config",
+            EX_UNAVAILABLE,
+        )
+    return chosen
+
+
+def choose(kernels: list[Kernel], name: str | None) -> Kernel | None:
+    """Pick from `kernels`, newest first: by release or prefix, or the default for None."""
+    if name:
+        prefix = re.compile(re.escape(name) + r"(?![0-9])")
+        return next((k for k in kernels if prefix.match(k.release)), None)
+    with_scx = [kernel for kernel in kernels if kernel.sched_ext]
+    return choose(with_scx, PREFERRED) or next(iter(with_scx), None)
+
+
+def _collections() -> list[Path]:
+    folder = os.environ.get(FOLDERS_VARIABLE)
+    if folder and not Path(folder).is_dir():
+        raise LabError(
+            f"${FOLDERS_VARIABLE} names {folder}, which is no folder; correct or unset it", EX_USAGE
+        )
+    return [Path(folder)] * bool(folder) + [cache()]
+
+
+def _read(folder: Path) -> Kernel | None:
+    vmlinuz, config, initrd = folder / "vmlinuz", folder / "config", folder / "initrd"
+    if not (vmlinuz.is_file() and config.is_file()):
+        return None
+    folder = folder.resolve()
+    return Kernel(folder.name, vmlinuz, config, initrd if initrd.is_file() else None)
+
+
+def _version(release: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])

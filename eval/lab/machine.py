@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One boot of one virtual machine: virtiofsd and QEMU started, the agent's end marker awaited."""
+
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import host
+from .channel import Channel
+from .kernels import Kernel
+from .runs import Run
+
+GUEST = Path(__file__).parent / "guest"
+PROJECT = Path(__file__).parents[2]
+HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # tmpfs in the guest
+POLL_S = 0.02
+
+
+class BootFailed(Exception):
+    """Why a boot did not get to its end marker."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """What to boot."""
+
+    kernel: Kernel
+    vcpus: int
+    memory_mib: int
+    accel: str
+    append: str = ""
+    shares: tuple[Path, ...] = ()
+    timeout_s: float = 90.0
+
+
+class Machine:
+    """A booted virtual machine. Raises BootFailed; its processes end with `stop` or the run."""
+
+    def __init__(self, run: Run, config: Config):
+        self._run = run
+        self._processes: list[subprocess.Popen] = []
+        self.share = run.path / "share"
+        self.console = run.path / "console.log"
+        self.channel: Channel | None = None
+        self._prepare_share(config)
+        folders = [(Path("/"), "root", True), (self.share, "lab", False)]
+        folders += [(folder, f"share{i}", False) for i, folder in enumerate(config.shares)]
+        try:
+            tags = [self._serve(*folder) for folder in folders]
+            self._qemu = self._start_qemu(config, tags)
+            self._wait_up(config.timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Process id of QEMU."""
+        return self._qemu.pid
+
+    def vcpu_tids(self) -> list[int]:
+        """Thread id of each vCPU, in order."""
+        tids = {}
+        for task in Path(f"/proc/{self.pid}/task").iterdir():
+            if match := re.fullmatch(r"CPU (\d+)/(?:TCG|KVM)", (task / "comm").read_text().strip()):
+                tids[int(match[1])] = int(task.name)
+        return [tids[vcpu] for vcpu in sorted(tids)]
+
+    def epitaph(self) -> str:
+        """Why the guest died, as the console tells it: ' (Kernel panic ...)', or nothing."""
+        if not self.console.exists():
+            return ""
+        text = self.console.read_text(errors="replace")
+        panics = re.findall(r"Kernel panic[^\r\n]*", text)
+        return f" ({panics[-1]})" if panics else ""
+
+    def stop(self) -> None:
+        """End the machine at once; its disk is the host's and read-only, nothing can be lost."""
+        if self.channel:
+            self.channel.close()
+        for process in reversed(self._processes):
+            self._run.end(process)
+        self._processes.clear()
+
+    def _prepare_share(self, config: Config) -> None:
+        self.share.mkdir(exist_ok=True)
+        shutil.copy(config.kernel.config, self.share / "config")
+        shutil.copy(GUEST / "agent.py", self.share / "agent.py")
+        keep = [PROJECT] if str(PROJECT).startswith(tuple(f"{h}/" for h in HIDDEN)) else []
+        env = [
+            f"KEEP=({shlex.join(str(folder) for folder in keep)})",
+            f"SHARES=({shlex.join(str(folder) for folder in config.shares)})",
+            f"HOST_HOME={shlex.quote(str(Path.home()))}",
+        ]
+        (self.share / "boot.env").write_text("\n".join(env) + "\n")
+        self.console.unlink(missing_ok=True)
+
+    def _serve(self, folder: Path, tag: str, read_only: bool) -> str:
+        path = self._run.path / f"{tag}.sock"
+        path.unlink(missing_ok=True)
+        log = f"virtiofsd-{tag}.log"
+        command = host.virtiofsd().command(path, folder, read_only)
+        process = self._run.spawn(command, log)
+        self._processes.append(process)
+        self._wait_for_socket(path, process, log)
+        return tag
+
+    def _start_qemu(self, config: Config, tags: list[str]) -> subprocess.Popen:
+        init = f"{GUEST}/init.sh"
+        append = [
+            "console=ttyS0 quiet panic=-1 rootfstype=virtiofs root=root ro",
+            f'init="{init}"' if " " in init else f"init={init}",
+            "clocksource=tsc tsc=reliable mitigations=off",
+            config.append,
+        ]
+        memory = f"{config.memory_mib}M"
+        is_kvm = config.accel == "kvm"
+        args = [
+            *[host.qemu().path, "-name", "vaware-lab,debug-threads=on", "-no-reboot"],
+            *["-nodefaults", "-no-user-config", "-display", "none"],
+            *["-accel", "kvm" if is_kvm else "tcg,thread=multi", "-cpu"],
+            *["host" if is_kvm else "max", "-smp", config.vcpus, "-m", memory],
+            *["-object", f"memory-backend-memfd,id=mem,size={memory},share=on"],
+            *["-numa", "node,memdev=mem"],
+            *["-kernel", config.kernel.vmlinuz, "-append", " ".join(append).strip()],
+            *["-serial", f"file:{self.console}"],
+            *["-device", "virtio-serial-pci", "-chardev"],
+            *[f"socket,id=agent,path={self._run.path}/agent.sock,server=on,wait=off"],
+            *["-device", "virtserialport,chardev=agent,name=vaware.lab"],
+        ]
+        if config.kernel.initrd:
+            args += ["-initrd", config.kernel.initrd]
+        for tag in tags:
+            args += ["-chardev", f"socket,id={tag},path={self._run.path}/{tag}.sock"]
+            args += ["-device", f"vhost-user-fs-pci,chardev={tag},tag={tag}"]
+        (self._run.path / "agent.sock").unlink(missing_ok=True)
+        process = self._run.spawn(args, "qemu.log")
+        self._processes.append(process)
+        return process
+
+    def _wait_up(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        path = self._run.path / "agent.sock"
+        self._wait_for_socket(path, self._qemu, "qemu.log")
+        line = socket.socket(socket.AF_UNIX)
+        line.connect(str(path))
+        self.channel = Channel(line, self.epitaph)
+        while not self.channel.up.wait(POLL_S):
+            if self.channel.closed.is_set() or self._qemu.poll() is not None:
+                raise BootFailed(f"the guest died while booting{self.epitaph()}")
+            if time.monotonic() > deadline:
+                raise BootFailed(f"the guest was not up after {timeout_s:g} s")
+
+    def _wait_for_socket(self, path: Path, process: subprocess.Popen, log: str) -> None:
+        while not path.exists():
+            if process.poll() is not None:
+                said = (self._run.path / log).read_text(errors="replace").strip().split("\n")[-1]
+                raise BootFailed(f"{os.path.basename(process.args[0])} ended at once: {said}")
+            time.sleep(POLL_S)

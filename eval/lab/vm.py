@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A lab VM: boot it, run commands in it, shape its vCPUs, ask the host for the truth."""
+
+import contextlib
+import os
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from . import accel, host, kernels, shapes
+from .channel import Handle, Result
+from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
+from .machine import BootFailed, Config, Machine
+from .runs import Run
+from .shaping import Shaper
+from .truth import InactivePeriods, Recorder, VcpuTruth
+from .truth import read as read_truth
+
+BOOTS = 3
+GUEST_SHARE = "/run/lab"
+
+
+class Vm:
+    """A VM with shaped vCPUs; a context manager, or `up()` and `down()`.
+
+    kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
+    shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
+    """
+
+    def __init__(
+        self,
+        kernel: str | None = None,
+        vcpus: int = 4,
+        memory_mib: int = 3072,
+        shape: str = "floating:2",
+        append: str = "",
+        shares: Sequence[str | Path] = (),
+        *,
+        boot_timeout_s: float = 90.0,
+        name: str = "",
+    ):
+        if not 1 <= vcpus <= 255:
+            raise LabError(f"a VM cannot have {vcpus} vCPUs; ask for 1 to 255", EX_USAGE)
+        if memory_mib < 256:
+            raise LabError(f"{memory_mib} MiB are too few to boot; ask for 256 or more", EX_USAGE)
+        for folder in shares:
+            if not Path(folder).is_dir():
+                raise LabError(f"{folder} is no folder to share; create it first", EX_USAGE)
+        shapes.plan(shape, vcpus)
+        self.kernel = kernels.find(kernel)
+        self.vcpus = vcpus
+        self.accel = ""
+        self._memory_mib = memory_mib
+        self._shape = shape
+        self._append = append
+        self._shares = tuple(Path(folder).resolve() for folder in shares)
+        self._boot_timeout_s = boot_timeout_s
+        self._name = name
+        self._run: Run | None = None
+        self._machine: Machine | None = None
+        self._shaper: Shaper | None = None
+        self._plan = None
+        self._transfers = 0
+
+    def __enter__(self) -> "Vm":
+        return self.up()
+
+    def __exit__(self, *_: object) -> None:
+        self.down()
+
+    def up(self) -> "Vm":
+        """Boot and shape. Raises LabError: 69 if something is missing, 75 if it does not boot."""
+        host.require_root()
+        host.qemu()
+        host.virtiofsd()
+        self.accel = accel.choose(self.kernel)
+        self._run = Run(self._name)
+        try:
+            self._machine = self._boot()
+            self._tids = self._machine.vcpu_tids()
+            self._shaper = Shaper(self._run, self._machine.pid, self._tids)
+            self.shape(self._shape)
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def down(self) -> None:
+        """End the VM and everything that belongs to it. May be called again."""
+        if self._machine:
+            self._machine.stop()
+            self._machine = None
+        if self._run:
+            self._run.destroy()
+            self._run = None
+
+    def run(
+        self,
+        cmd: str,
+        timeout_s: float | None = 120,
+        on_output: Callable[[bytes], None] | None = None,
+        env: dict[str, str] | None = None,
+    ) -> Result:
+        """Run a shell command as root in the guest, in the caller's working directory.
+
+        `on_output` gets stdout and stderr as they come. Several threads may run commands at once.
+        Raises CommandTimeout (its process group is killed), or LabError (75) if the VM is gone.
+        """
+        handle = self.spawn(cmd, env)
+        try:
+            return handle.wait(timeout_s, on_output)
+        except KeyboardInterrupt:
+            with contextlib.suppress(LabError):
+                handle.kill()
+            raise
+
+    def spawn(self, cmd: str, env: dict[str, str] | None = None) -> Handle:
+        """Start a shell command in the guest and return at once."""
+        return self._up().channel.start(cmd, env, os.getcwd())
+
+    def get(self, guest_path: str, host_path: str | Path) -> None:
+        """Copy a file or folder out of the guest. Raises LabError (69) if it cannot."""
+        with self._transfer() as (here, there):
+            self._copy(f"cp -aL {shlex.quote(str(guest_path))} {there}/file", guest_path)
+            _copy_on_host(here / "file", Path(host_path))
+
+    def put(self, host_path: str | Path, guest_path: str) -> None:
+        """Copy a file or folder into the guest. Raises LabError (69) if it cannot."""
+        with self._transfer() as (here, there):
+            _copy_on_host(Path(host_path), here / "file")
+            self._copy(f"cp -a {there}/file {shlex.quote(str(guest_path))}", guest_path)
+
+    def shape(self, shape: str) -> None:
+        """Change the shape of the running VM; the previous one is undone first."""
+        plan = shapes.plan(shape, self.vcpus)
+        self._up()
+        self._shaper.apply(plan)
+        self._plan = plan
+
+    def truth(self) -> list[VcpuTruth]:
+        """What the host did to each vCPU since it started (see truth.difference)."""
+        return read_truth(self._up().pid, self._tids)
+
+    @contextlib.contextmanager
+    def inactive_periods(self) -> Iterator[InactivePeriods]:
+        """Record single inactive periods while the context lasts; read them after it."""
+        self._up()
+        recorder = Recorder(
+            self._run.cgroup, self._tids, self._plan.affinity, self._shaper.duty_logs
+        )
+        recorder.start()
+        try:
+            yield recorder.result
+        finally:
+            recorder.stop()
+
+    def _up(self) -> Machine:
+        if not self._machine:
+            raise LabError("the VM is not up; call up() first", EX_NOT_UP)
+        return self._machine
+
+    def _boot(self) -> Machine:
+        config = Config(
+            self.kernel,
+            self.vcpus,
+            self._memory_mib,
+            self.accel,
+            self._append,
+            self._shares,
+            self._boot_timeout_s,
+        )
+        reason = ""
+        for attempt in range(1, BOOTS + 1):
+            try:
+                return Machine(self._run, config)
+            except BootFailed as why:
+                reason = str(why)
+                if attempt < BOOTS:
+                    notice(f"boot {attempt} of {BOOTS} failed, {reason}; trying again.")
+        raise LabError(
+            f"{self.kernel.release} did not come up in {BOOTS} boots, the last time because "
+            f"{reason}; try another kernel (vlab kernels) or more memory",
+            EX_NOT_UP,
+        )
+
+    @contextlib.contextmanager
+    def _transfer(self) -> Iterator[tuple[Path, str]]:
+        machine = self._up()
+        self._transfers += 1
+        name = f"transfer-{self._transfers}"
+        here = machine.share / name
+        here.mkdir()
+        try:
+            yield here, f"{GUEST_SHARE}/{name}"
+        finally:
+            shutil.rmtree(here, ignore_errors=True)
+
+    def _copy(self, cmd: str, path: str) -> None:
+        result = self.run(cmd)
+        if result.rc:
+            raise LabError(f"cannot copy {path}: {result.output.strip()}; check the path")
+
+
+def _copy_on_host(source: Path, target: Path) -> None:
+    if target.is_dir():
+        target = target / source.name
+    try:
+        if source.is_dir():
+            shutil.copytree(source, target, dirs_exist_ok=True)
+        else:
+            shutil.copy2(source, target)
+    except OSError as why:
+        raise LabError(f"cannot copy to {target}: {why.strerror}; check the path") from None
