@@ -35,7 +35,7 @@ def choose(kernel: Kernel) -> str:
 def _try(kernel: Kernel) -> bool:
     run = Run("kvm trial")
     try:
-        Machine(run, Config(kernel, 1, TRIAL_MEMORY_MIB, "kvm", timeout_s=TRIAL_S))
+        Machine(run, Config(kernel, 1, TRIAL_MEMORY_MIB, "kvm")).wait_up(TRIAL_S)
     except BootFailed:
         return False
     finally:

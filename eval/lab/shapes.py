@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .errors import EX_USAGE, LabError, notice
 
+UNSHAPED = ""  # no pins beyond the host's cores, no competitors
 NORMAL_WEIGHT = 100  # cgroup v2 units; competitors always have it
 
 # Grammar of each term and its meaning; `vlab shapes`, the README and the errors speak from it.
@@ -89,7 +90,7 @@ def plan(text: str, vcpus: int, cores: Sequence[int] | None = None) -> Plan:
     """
     draft = _Draft(vcpus, host_cores() if cores is None else cores)
     draft.quotas_us = [None] * vcpus
-    for term in text.split("+"):
+    for term in text.split("+") if text != UNSHAPED else ():
         name, _, rest = term.strip().partition(":")
         if name not in GRAMMAR:
             accepted = ", ".join(grammar for grammar, _ in GRAMMAR.values())

@@ -37,7 +37,7 @@ class Vm:
         append: str = "",
         shares: Sequence[str | Path] = (),
         *,
-        boot_timeout_s: float = 90.0,
+        boot_timeout_s: float = 60.0,
         name: str = "",
     ):
         if not 1 <= vcpus <= 255:
@@ -78,13 +78,22 @@ class Vm:
         self._run = Run(self._name)
         try:
             self._machine = self._boot()
-            self._tids = self._machine.vcpu_tids()
-            self._shaper = Shaper(self._run, self._machine.pid, self._tids)
             self.shape(self._shape)
         except BaseException:
             self.down()
             raise
         return self
+
+    @property
+    def folder(self) -> Path:
+        """The run's folder on the host while the VM is up: logs, console, sockets."""
+        self._up()
+        return self._run.path
+
+    @property
+    def alive(self) -> bool:
+        """Whether the VM is up and its agent on the line."""
+        return self._machine is not None and not self._machine.channel.closed.is_set()
 
     def down(self) -> None:
         """End the VM and everything that belongs to it. May be called again."""
@@ -115,9 +124,9 @@ class Vm:
                 handle.kill()
             raise
 
-    def spawn(self, cmd: str, env: dict[str, str] | None = None) -> Handle:
+    def spawn(self, cmd: str, env: dict[str, str] | None = None, cwd: str | None = None) -> Handle:
         """Start a shell command in the guest and return at once."""
-        return self._up().channel.start(cmd, env, os.getcwd())
+        return self._up().channel.start(cmd, env, cwd or os.getcwd())
 
     def get(self, guest_path: str, host_path: str | Path) -> None:
         """Copy a file or folder out of the guest. Raises LabError (69) if it cannot."""
@@ -140,14 +149,14 @@ class Vm:
 
     def truth(self) -> list[VcpuTruth]:
         """What the host did to each vCPU since it started (see truth.difference)."""
-        return read_truth(self._up().pid, self._tids)
+        return read_truth(self._up().pid, self._machine.tids)
 
     @contextlib.contextmanager
     def inactive_periods(self) -> Iterator[InactivePeriods]:
         """Record single inactive periods while the context lasts; read them after it."""
         self._up()
         recorder = Recorder(
-            self._run.cgroup, self._tids, self._plan.affinity, self._shaper.duty_logs
+            self._run.cgroup, self._machine.tids, self._plan.affinity, self._shaper.duty_logs
         )
         recorder.start()
         try:
@@ -161,28 +170,43 @@ class Vm:
         return self._machine
 
     def _boot(self) -> Machine:
-        config = Config(
-            self.kernel,
-            self.vcpus,
-            self._memory_mib,
-            self.accel,
-            self._append,
-            self._shares,
-            self._boot_timeout_s,
-        )
         reason = ""
+        record = kernels.cache().parent / "failed-boot.log"
         for attempt in range(1, BOOTS + 1):
             try:
-                return Machine(self._run, config)
+                return self._boot_once()
             except BootFailed as why:
                 reason = str(why)
+                record.parent.mkdir(parents=True, exist_ok=True)
+                with contextlib.suppress(OSError):
+                    shutil.copy(self._run.path / "console.log", record)
                 if attempt < BOOTS:
                     notice(f"boot {attempt} of {BOOTS} failed, {reason}; trying again.")
         raise LabError(
             f"{self.kernel.release} did not come up in {BOOTS} boots, the last time because "
-            f"{reason}; try another kernel (vlab kernels) or more memory",
+            f"{reason}; look into {record} and try another kernel (vlab kernels) or more memory",
             EX_NOT_UP,
         )
+
+    def _boot_once(self) -> Machine:
+        config = Config(
+            kernel=self.kernel,
+            vcpus=self.vcpus,
+            memory_mib=self._memory_mib,
+            accel=self.accel,
+            append=self._append,
+            shares=self._shares,
+        )
+        machine = Machine(self._run, config)
+        try:
+            # Unshaped, but with the share of a busy host that the vCPUs are entitled to.
+            self._shaper = Shaper(self._run, machine.pid, machine.tids)
+            self._shaper.apply(shapes.plan(shapes.UNSHAPED, self.vcpus))
+            machine.wait_up(self._boot_timeout_s)
+        except BaseException:
+            machine.stop()
+            raise
+        return machine
 
     @contextlib.contextmanager
     def _transfer(self) -> Iterator[tuple[Path, str]]:
