@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What crosses the boundary between the kernel half (bpf/), the user half (userspace/, through
+ * bindgen), the native tests of bpf/policy/ and the twin.
+ */
+#ifndef VAWARE_INTF_H
+#define VAWARE_INTF_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char u8;
+typedef unsigned int u32;
+typedef int s32;
+typedef unsigned long long u64;
+typedef long long s64;
+#ifndef __cplusplus
+#define bool _Bool
+#endif
+#endif
+
+/*
+ * Policies that can be switched on and off at run time: bits of `policies` in main.bpf.c.
+ * The base (queues, virtual deadlines, stealing by idle vCPUs, the wait bound) is always on.
+ */
+enum vaware_policy {
+	/* A waking task with an earlier deadline takes the vCPU from one that has run its minimum.
+	 */
+	VAWARE_POLICY_PREEMPT = 1 << 0,
+	/* A wakee stays with a waker that is about to sleep, when waking another vCPU is dear. */
+	VAWARE_POLICY_SYNC = 1 << 1,
+	/* A busy vCPU takes work from a longer or stuck queue once in a while. */
+	VAWARE_POLICY_BALANCE = 1 << 2,
+};
+
+/* Task classes, by which waits and run time are told apart. */
+enum vaware_class {
+	VAWARE_CLASS_LATENCY,	  /* short bursts between sleeps */
+	VAWARE_CLASS_THROUGHPUT,  /* everything else under SCHED_NORMAL and SCHED_BATCH */
+	VAWARE_CLASS_BEST_EFFORT, /* SCHED_IDLE: runs when nothing else does, or on the wait bound
+				   */
+	VAWARE_CLASS_KERNEL,	  /* kernel threads that belong to one vCPU */
+	VAWARE_NR_CLASSES,
+	VAWARE_CLASS_NONE = VAWARE_NR_CLASSES, /* no sched_ext task runs on the vCPU */
+};
+
+/* Decisions, counted on the vCPU that took them. */
+enum vaware_counter {
+	VAWARE_PLACE_PREV_IDLE,	 /* wake-up: the previous vCPU was idle */
+	VAWARE_PLACE_OTHER_IDLE, /* wake-up: another idle vCPU was found */
+	VAWARE_PLACE_WAKER,	 /* wake-up: stayed with the waker (policy sync) */
+	VAWARE_PLACE_QUEUED,	 /* wake-up: queued on the busy previous vCPU */
+	VAWARE_PREEMPT_HERE,	 /* wakee took the vCPU of its waker (policy preempt) */
+	VAWARE_PREEMPT_REMOTE,	 /* wakee took another vCPU: one kick each (policy preempt) */
+	VAWARE_DISPATCH_OWN,	 /* took a task from the vCPU's own queue */
+	VAWARE_DISPATCH_STEAL,	 /* idle: took a task from another vCPU's queue */
+	VAWARE_DISPATCH_BALANCE, /* busy: took a task from a longer or stuck queue (policy balance)
+				  */
+	VAWARE_DISPATCH_KEEP,	 /* the running task got another slice */
+	VAWARE_DISPATCH_OVERDUE, /* a task that neared the wait bound went first */
+	VAWARE_EXPIRED_TO_IDLE,	 /* a task whose slice ended moved to an idle vCPU */
+	VAWARE_PINNED_LOCAL,	 /* a task of one vCPU went straight to it */
+	VAWARE_YIELD_IGNORED,	 /* sched_yield with nobody waiting: cost nothing */
+	VAWARE_KICKS,		 /* inter-processor interrupts asked for */
+	VAWARE_LOCK_WAITS_LONG,	 /* spinlock waits of 1 ms or more */
+	VAWARE_NR_COUNTERS,
+};
+
+/*
+ * Waits in runqueues: bucket 0 holds waits below 1 us, bucket i those in [2^(i-1), 2^i) us,
+ * the last one everything from there up (2^24 us = 17 s).
+ */
+#define VAWARE_WAIT_BUCKETS 26
+
+/*
+ * Counters of one vCPU, written by that vCPU alone; a reader may see a sum one event old.
+ * Times are in ns since load.
+ */
+struct vaware_stats {
+	u64 counters[VAWARE_NR_COUNTERS];
+	u64 wait_hist[VAWARE_NR_CLASSES][VAWARE_WAIT_BUCKETS];
+	u64 wait_max_ns[VAWARE_NR_CLASSES];
+	u64 run_ns[VAWARE_NR_CLASSES]; /* charged run time: stolen time is not in it */
+	u64 stolen_ns; /* taken from a running task by the hypervisor, as far as known */
+	u64 switches;
+	u64 lock_wait_max_ns;
+};
+
+/* Where stolen time is read from (design.md, Signals). */
+enum vaware_steal_source {
+	VAWARE_STEAL_BEATS, /* no steal clock: gaps between ticks of a running task */
+	VAWARE_STEAL_KVM,   /* per-vCPU kvm_steal_time, announced by CPUID */
+};
+
+/* Argument of the vaware_clock program: reads the two clocks from which HZ follows. */
+struct vaware_clock {
+	u64 jiffies;
+	u64 monotonic_ns;
+};
+
+#endif /* VAWARE_INTF_H */

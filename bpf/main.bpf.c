@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * scx_vaware, the kernel half: its state, its start and end, and the table of what is done where.
+ */
+#include "vaware.bpf.h"
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+const volatile u32 nr_vcpus = 1;
+const volatile u64 wait_bound_ns = NS_PER_S;
+const volatile u32 steal_source = VAWARE_STEAL_BEATS;
+
+u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
+u64 policies = VAWARE_POLICY_PREEMPT | VAWARE_POLICY_SYNC | VAWARE_POLICY_BALANCE;
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
+{
+	u32 cpu;
+	s32 err;
+
+	bpf_for (cpu, 0, nr_vcpus) {
+		struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+		if (!v)
+			return -ENOENT;
+		v->run_class = VAWARE_CLASS_NONE;
+		err = scx_bpf_create_dsq(vcpu_dsq(cpu, false), NUMA_NO_NODE);
+		if (!err)
+			err = scx_bpf_create_dsq(vcpu_dsq(cpu, true), NUMA_NO_NODE);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)
+{
+	UEI_RECORD(uei, ei);
+}
+
+/* Read both clocks, from which the daemon derives HZ before it loads the scheduler. */
+SEC("syscall")
+int vaware_read_clocks(struct vaware_clock *clock)
+{
+	clock->jiffies = bpf_jiffies64();
+	clock->monotonic_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+/* place.bpf.c */
+extern s32 vaware_select_cpu(unsigned long long *ctx);
+extern void vaware_enqueue(unsigned long long *ctx);
+/* dispatch.bpf.c */
+extern void vaware_dispatch(unsigned long long *ctx);
+/* run.bpf.c */
+extern void vaware_running(unsigned long long *ctx);
+extern void vaware_tick(unsigned long long *ctx);
+extern void vaware_stopping(unsigned long long *ctx);
+extern bool vaware_yield(unsigned long long *ctx);
+/* lifecycle.bpf.c */
+extern s32 vaware_init_task(unsigned long long *ctx);
+extern void vaware_enable(unsigned long long *ctx);
+extern void vaware_cpu_online(unsigned long long *ctx);
+extern void vaware_cpu_offline(unsigned long long *ctx);
+
+SCX_OPS_DEFINE(vaware,
+	       /* Where does a task go? */
+	       .select_cpu = (void *)vaware_select_cpu, .enqueue = (void *)vaware_enqueue,
+	       /* What does a vCPU run next? */
+	       .dispatch = (void *)vaware_dispatch,
+	       /* What does the running task get, and what is it charged? */
+	       .running = (void *)vaware_running, .tick = (void *)vaware_tick,
+	       .stopping = (void *)vaware_stopping, .yield = (void *)vaware_yield,
+	       /* Tasks and vCPUs come and go. */
+	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
+	       .cpu_online = (void *)vaware_cpu_online, .cpu_offline = (void *)vaware_cpu_offline,
+	       .init = (void *)vaware_init, .exit = (void *)vaware_exit,
+	       /* A stopped vCPU is no stall: the longest that the kernel allows. */
+	       .timeout_ms = 30000, .name = "scx_vaware");

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a task is charged for: the time in which its vCPU ran, not the time in which the hypervisor
+ * had stopped it.
+ */
+#ifndef VAWARE_POLICY_ACCOUNT_H
+#define VAWARE_POLICY_ACCOUNT_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+/*
+ * Return how much of @elapsed_ns since the last beat of a running task was run time.
+ *
+ * With a steal clock: all but @stolen_ns. Without one: a running task has a beat every tick, so
+ * what exceeds a tick and a quarter (the quarter is for late ticks) was taken.
+ */
+static inline u64 account_run_ns(u64 elapsed_ns, bool steal_clock, u64 stolen_ns, u64 tick_ns)
+{
+	u64 most_ns = tick_ns + tick_ns / 4;
+
+	if (steal_clock)
+		return elapsed_ns > stolen_ns ? elapsed_ns - stolen_ns : 0;
+	return elapsed_ns > most_ns ? most_ns : elapsed_ns;
+}
+
+/* Return the moving average @avg_ns with @sample_ns in it, one part in four. */
+static inline u64 account_average_ns(u64 avg_ns, u64 sample_ns)
+{
+	return avg_ns - avg_ns / 4 + sample_ns / 4;
+}
+
+/*
+ * Return the decaying share of stolen time of a vCPU, in 1/1024, after @run_ns of run time and
+ * @stolen_ns of stolen time. A stretch of 64 ms or more replaces half of the old value.
+ */
+static inline u32 account_stolen_1024(u32 share_1024, u64 run_ns, u64 stolen_ns)
+{
+	u64 total_ns = run_ns + stolen_ns, weight;
+
+	if (!total_ns)
+		return share_1024;
+	weight = total_ns / (NS_PER_MS / 8);
+	if (weight > 512)
+		weight = 512;
+	return (share_1024 * (1024 - weight) + stolen_ns * 1024 / total_ns * weight) / 1024;
+}
+
+/* Return the class of a task (enum vaware_class) from its policy and its average burst. */
+static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 burst_avg_ns)
+{
+	if (own_vcpu_kthread)
+		return VAWARE_CLASS_KERNEL;
+	if (best_effort)
+		return VAWARE_CLASS_BEST_EFFORT;
+	return burst_avg_ns < LATENCY_BURST_NS ? VAWARE_CLASS_LATENCY : VAWARE_CLASS_THROUGHPUT;
+}
+
+/* Return the bucket of the wait histogram that @wait_ns falls into (see VAWARE_WAIT_BUCKETS). */
+static inline u32 account_wait_bucket(u64 wait_ns)
+{
+	u64 us = wait_ns / NS_PER_US;
+	u32 bucket = 0;
+
+	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
+	if (us >> 32)
+		return VAWARE_WAIT_BUCKETS - 1;
+	if (us >> 16) {
+		bucket += 16;
+		us >>= 16;
+	}
+	if (us >> 8) {
+		bucket += 8;
+		us >>= 8;
+	}
+	if (us >> 4) {
+		bucket += 4;
+		us >>= 4;
+	}
+	if (us >> 2) {
+		bucket += 2;
+		us >>= 2;
+	}
+	bucket += us >> 1 ? 2 : us;
+	return bucket < VAWARE_WAIT_BUCKETS ? bucket : VAWARE_WAIT_BUCKETS - 1;
+}
+
+#endif

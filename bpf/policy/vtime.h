@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Weighted virtual time. Each vCPU has a virtual clock of its own, for a VM-wide one would be a
+ * cache line that every vCPU writes. A task's virtual time is relative to the clock of the vCPU
+ * whose queue it is in, and is carried over when it moves (Earliest Eligible Virtual Deadline
+ * First, Stoica and Abdel-Wahab 1995, with the lag of a sleeper bounded).
+ */
+#ifndef VAWARE_POLICY_VTIME_H
+#define VAWARE_POLICY_VTIME_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+/* Return true if virtual time @a is before @b; both wrap. */
+static inline bool vtime_before(u64 a, u64 b)
+{
+	return (s64)(a - b) < 0;
+}
+
+/* Return run time @run_ns of a task of @weight (1 to 10000, nice 0 = 100) as virtual time. */
+static inline u64 vtime_of_run(u64 run_ns, u32 weight)
+{
+	return run_ns * WEIGHT_NICE_0 / (weight ? weight : 1);
+}
+
+/* Return @vtime, relative to the clock @from, relative to the clock @to. */
+static inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
+{
+	return vtime - from + to;
+}
+
+/*
+ * Return the virtual time with which a task enters a queue whose clock reads @vclock: its own, but
+ * not further behind than LAG_MAX_NS, lest a long sleep buys a long turn.
+ */
+static inline u64 vtime_enter(u64 vtime, u64 vclock)
+{
+	u64 earliest = vclock - LAG_MAX_NS;
+
+	return vtime_before(vtime, earliest) ? earliest : vtime;
+}
+
+/* Return the deadline by which queues are ordered: when a slice of @slice_ns will be used up. */
+static inline u64 vtime_deadline(u64 vtime, u32 weight, u64 slice_ns)
+{
+	return vtime + vtime_of_run(slice_ns, weight);
+}
+
+#endif

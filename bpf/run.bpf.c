@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * While a task runs: its wait is recorded, its run time charged, its slice watched.
+ */
+#include "vaware.bpf.h"
+
+/* Record the wait of @p that ends now. */
+static void end_wait(struct task_ctx *t, u32 class, u64 now)
+{
+	struct vaware_stats *s = stats_here();
+	u64 wait_ns;
+	u32 bucket;
+
+	if (!t->queued_ns)
+		return;
+	wait_ns = time_delta(now, t->queued_ns);
+	t->queued_ns = 0;
+	bucket = account_wait_bucket(wait_ns);
+	if (!s || class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
+		return;
+	s->switches++;
+	s->wait_hist[class][bucket]++;
+	if (wait_ns > s->wait_max_ns[class])
+		s->wait_max_ns[class] = wait_ns;
+}
+
+void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	struct task_ctx *t = task_ctx_of(p);
+	u64 now = now_ns();
+
+	if (!v || !t)
+		return;
+	if (t->vcpu != cpu) {
+		/* Taken from another vCPU's queue. */
+		struct vcpu_ctx *from = vcpu_ctx_of(t->vcpu);
+
+		t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
+		t->vcpu = cpu;
+	}
+	if (vtime_before(v->vclock, t->vtime))
+		v->vclock = t->vtime;
+	v->run_class = task_class(p, t);
+	v->run_weight = p->scx.weight;
+	v->run_vtime = t->vtime;
+	v->run_started_ns = now;
+	v->beat_ns = now;
+	v->steal_clock_ns = steal_clock_ns(cpu);
+	end_wait(t, v->run_class, now);
+}
+
+void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	struct task_ctx *t = task_ctx_of(p);
+	struct task_struct *head;
+	struct running r;
+
+	if (!v || !t)
+		return;
+	charge(p, t, cpu, v);
+	r = running_on(v);
+	if (r.ran_ns < SLICE_NS || !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
+		return;
+	/* Somebody waits, and the slice may be a long one from when nobody did. */
+	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
+	if (head &&
+	    (r.class == VAWARE_CLASS_BEST_EFFORT || !queue_keeps(&r, false, head->scx.dsq_vtime)))
+		scx_bpf_task_set_slice(p, 0);
+}
+
+void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
+{
+	s32 cpu = scx_bpf_task_cpu(p);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (!v || !t)
+		return;
+	charge(p, t, cpu, v);
+	v->run_class = VAWARE_CLASS_NONE;
+	if (!runnable) {
+		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
+		t->burst_ns = 0;
+	}
+}
+
+/*
+ * sched_yield(2). With nobody waiting there is nobody to yield to: the task keeps its slice, and
+ * the call costs no pass through the scheduler.
+ */
+bool BPF_STRUCT_OPS(vaware_yield, struct task_struct *from, struct task_struct *to)
+{
+	s32 cpu = scx_bpf_task_cpu(from);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+	if (to || !v)
+		return false;
+	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(from)))) {
+		count(VAWARE_YIELD_IGNORED);
+		return false;
+	}
+	v->yielded = 1;
+	scx_bpf_task_set_slice(from, 0);
+	return false;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * State that the .bpf.c files share, and the few places where they touch the kernel: clock, steal
+ * clock, idle claims, queues. Everything that decides is in policy/.
+ */
+#ifndef VAWARE_BPF_H
+#define VAWARE_BPF_H
+
+#include <scx/common.bpf.h>
+
+#include "intf.h"
+#include "policy/account.h"
+#include "policy/place.h"
+#include "policy/queue.h"
+#include "policy/tunables.h"
+#include "policy/vtime.h"
+
+#define SCHED_IDLE 5 /* include/uapi/linux/sched.h */
+
+/* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
+extern const volatile u32 nr_vcpus;	 /* nr_cpu_ids: possible vCPUs, offline ones included */
+extern const volatile u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU */
+extern const volatile u32 steal_source;	 /* enum vaware_steal_source */
+
+/* Set after load by the daemon. */
+extern u64 tick_ns;  /* 1 s / HZ */
+extern u64 policies; /* bits of enum vaware_policy; changes at run time */
+
+/*
+ * User queues: one for normal and one for best-effort work per vCPU, ordered by virtual deadline.
+ * Waiting tasks stay in them, within reach of all vCPUs, until one is about to run them.
+ */
+#define DSQ_BEST_EFFORT (1ULL << 32)
+
+static inline u64 vcpu_dsq(s32 cpu, bool best_effort)
+{
+	return best_effort ? DSQ_BEST_EFFORT | (u32)cpu : (u32)cpu;
+}
+
+/*
+ * The maps are weak definitions, merged by the linker: extern ones come out of it broken
+ * (libbpf 1.7).
+ */
+
+/* One vCPU. Written by whoever holds its runqueue lock; read by wakers without it. */
+struct vcpu_ctx {
+	/* The running task, for those who decide about preempting it. */
+	u64 vclock; /* virtual time that the vCPU's queue has reached */
+	u64 run_started_ns;
+	u64 beat_ns;   /* when the running task was last charged */
+	u64 run_vtime; /* its virtual time then */
+	u32 run_class; /* enum vaware_class */
+	u32 run_weight;
+	u32 yielded;	 /* it called sched_yield while others waited */
+	u32 stolen_1024; /* decaying share of stolen time */
+
+	/* For the vCPU itself. */
+	u64 steal_clock_ns; /* steal clock at the last beat */
+	u64 folded_run_ns;  /* run and stolen time not yet in stolen_1024 */
+	u64 folded_stolen_ns;
+	u64 overdue_next_ns; /* when to look for overdue tasks again */
+	u64 balance_next_ns; /* when to look into another queue again */
+	u32 steal_cursor;    /* where the last search through other queues ended */
+	u32 balance_cursor;
+
+	/*
+	 * The spinlock that it waits for. One is enough: where an interrupt waits as well, the
+	 * outer wait is not seen.
+	 */
+	u64 lock;
+	u64 lock_since_ns;
+} __attribute__((aligned(64)));
+
+/* One task. Written by the vCPU that holds its runqueue lock. */
+struct task_ctx {
+	u64 vtime;     /* relative to the vclock of `vcpu` */
+	u64 queued_ns; /* when it began to wait; 0: it does not wait */
+	u64 burst_ns;  /* run time since it last woke */
+	u64 burst_avg_ns;
+	u32 vcpu;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vcpu_ctx);
+} vcpu_ctxs SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vaware_stats);
+} vcpu_stats SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps") __weak;
+
+static inline struct vcpu_ctx *vcpu_ctx_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&vcpu_ctxs, &key);
+}
+
+static inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+/* Return the counters of the vCPU that this runs on. */
+static inline struct vaware_stats *stats_here(void)
+{
+	u32 key = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&vcpu_stats, &key);
+}
+
+static inline void count(enum vaware_counter counter)
+{
+	struct vaware_stats *s = stats_here();
+
+	if (s)
+		s->counters[counter]++;
+}
+
+/*
+ * Return a clock in ns for run and wait times: the runqueue's, already read by the kernel for this
+ * event. Gaps are the business of the beats, which see it move from tick to tick.
+ */
+static inline u64 now_ns(void)
+{
+	return scx_bpf_now();
+}
+
+static inline bool policy_on(enum vaware_policy policy)
+{
+	return policies & policy;
+}
+
+static inline bool is_best_effort(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE;
+}
+
+/* Return true if @p is a kernel thread that belongs to one vCPU. */
+static inline bool is_vcpu_kthread(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+/*
+ * Return true if @p can run on its present vCPU only. BPF's own prolog may have disabled migration
+ * of the current task once more; the framework found out at load whether it does. (Its
+ * is_migration_disabled() reads the kernel's configuration file, which not every VM has.)
+ */
+static inline bool is_pinned(const struct task_struct *p)
+{
+	u32 disabled = 0;
+
+	if (p->nr_cpus_allowed == 1)
+		return true;
+	if (bpf_core_field_exists(p->migration_disabled))
+		disabled = p->migration_disabled;
+	if (disabled && __scx_prolog_disables_migration && bpf_get_current_task_btf() == p)
+		disabled--;
+	return disabled;
+}
+
+static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
+{
+	return account_class(is_best_effort(p), is_vcpu_kthread(p), t->burst_avg_ns);
+}
+
+static inline void kick(s32 cpu, u64 flags)
+{
+	scx_bpf_kick_cpu(cpu, flags);
+	count(VAWARE_KICKS);
+}
+
+/*
+ * Begin the wait of @p for vCPU @cpu: carry its virtual time over to that vCPU's clock. Return the
+ * deadline by which it is queued.
+ */
+static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v)
+{
+	if (t->vcpu != cpu) {
+		struct vcpu_ctx *from = vcpu_ctx_of(t->vcpu);
+
+		t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
+		t->vcpu = cpu;
+	}
+	t->vtime = vtime_enter(t->vtime, v->vclock);
+	t->queued_ns = now_ns();
+	return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);
+}
+
+extern const struct kvm_steal_time steal_time __ksym __weak;
+
+/* Return the ns that the hypervisor says it has taken from @cpu so far; 0 without a steal clock. */
+static inline u64 steal_clock_ns(s32 cpu)
+{
+	const struct kvm_steal_time *st;
+
+	if (steal_source != VAWARE_STEAL_KVM || !&steal_time)
+		return 0;
+	st = bpf_per_cpu_ptr(&steal_time, cpu);
+	return st ? st->steal : 0;
+}
+
+/*
+ * Charge @p, which runs on @cpu, for what it ran since the last beat. Idempotent: called whenever
+ * its virtual time has to be right, and on every tick.
+ */
+static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v)
+{
+	u64 now = now_ns(), steal_ns = steal_clock_ns(cpu);
+	u64 elapsed_ns = time_delta(now, v->beat_ns);
+	u64 run_ns = account_run_ns(elapsed_ns, steal_source == VAWARE_STEAL_KVM,
+				    steal_ns - v->steal_clock_ns, tick_ns);
+	struct vaware_stats *s = stats_here();
+	u32 class = v->run_class;
+
+	v->beat_ns = now;
+	v->steal_clock_ns = steal_ns;
+	t->vtime += vtime_of_run(run_ns, p->scx.weight);
+	t->burst_ns += run_ns;
+	v->run_vtime = t->vtime;
+
+	v->folded_run_ns += run_ns;
+	v->folded_stolen_ns += elapsed_ns - run_ns;
+	if (v->folded_run_ns + v->folded_stolen_ns >= tick_ns) {
+		v->stolen_1024 =
+			account_stolen_1024(v->stolen_1024, v->folded_run_ns, v->folded_stolen_ns);
+		v->folded_run_ns = 0;
+		v->folded_stolen_ns = 0;
+	}
+	if (s) {
+		s->stolen_ns += elapsed_ns - run_ns;
+		if (class < VAWARE_NR_CLASSES)
+			s->run_ns[class] += run_ns;
+	}
+}
+
+/* Return what a decision needs to know of the task that runs on @v. */
+static inline struct running running_on(const struct vcpu_ctx *v)
+{
+	u64 now = now_ns();
+	struct running r = {
+		.class = v->run_class,
+		.weight = v->run_weight,
+		.vtime = v->run_vtime,
+		.ran_ns = time_delta(now, v->run_started_ns),
+		.unbilled_ns = time_delta(now, v->beat_ns),
+	};
+
+	return r;
+}
+
+#endif /* VAWARE_BPF_H */

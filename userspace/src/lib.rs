@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The user half: what the kernel can do, the scheduler's life from load to detach, its policies
+//! and its counters.
+
+pub mod config;
+pub mod failure;
+pub mod kernel;
+pub mod policy;
+pub mod scheduler;
+pub mod stats;
+
+/// Bindings of `bpf/intf.h`.
+#[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+pub mod intf {
+    include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
+}
+
+#[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
+#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+mod skel {
+    include!(concat!(env!("OUT_DIR"), "/bpf_skel.rs"));
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The policies by name, as sets of bits of `enum vaware_policy`.
+
+use std::str::FromStr;
+
+use crate::intf;
+
+/// A policy that can be switched on and off while the scheduler runs.
+pub struct Policy {
+    pub name: &'static str,
+    bit: u64,
+    /// What it does, for people.
+    pub purpose: &'static str,
+}
+
+/// All policies.
+pub const POLICIES: [Policy; 3] = [
+    Policy {
+        name: "preempt",
+        bit: intf::vaware_policy_VAWARE_POLICY_PREEMPT as u64,
+        purpose: "a waking task with an earlier deadline takes the vCPU",
+    },
+    Policy {
+        name: "sync",
+        bit: intf::vaware_policy_VAWARE_POLICY_SYNC as u64,
+        purpose: "a wakee stays with a waker about to sleep where vCPUs are stolen from",
+    },
+    Policy {
+        name: "balance",
+        bit: intf::vaware_policy_VAWARE_POLICY_BALANCE as u64,
+        purpose: "a busy vCPU takes work from a longer or stuck queue",
+    },
+];
+
+/// A set of policies. Written as names joined by commas, or `all`, or `none`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PolicySet(u64);
+
+impl PolicySet {
+    /// Every policy.
+    pub fn all() -> Self {
+        Self(POLICIES.iter().fold(0, |bits, policy| bits | policy.bit))
+    }
+
+    /// The bits as the kernel half reads them.
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set made of the policies with these names.
+    ///
+    /// # Errors
+    /// A sentence that names the unknown policy and those that exist.
+    pub fn from_names<S: AsRef<str>>(names: &[S]) -> Result<Self, String> {
+        let mut bits = 0;
+        for name in names {
+            let name = name.as_ref().trim();
+            let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
+                let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+                return Err(format!(
+                    "there is no policy {name:?}; choose from {}, or write all or none",
+                    known.join(", ")
+                ));
+            };
+            bits |= policy.bit;
+        }
+        Ok(Self(bits))
+    }
+}
+
+impl FromStr for PolicySet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.trim() {
+            "all" => Ok(Self::all()),
+            "none" => Ok(Self(0)),
+            names => Self::from_names(&names.split(',').collect::<Vec<_>>()),
+        }
+    }
+}
+
+impl std::fmt::Display for PolicySet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let on: Vec<_> =
+            POLICIES.iter().filter(|policy| self.0 & policy.bit != 0).map(|p| p.name).collect();
+        f.write_str(if on.is_empty() { "none".into() } else { on.join(",") }.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_shown_can_be_read_again() {
+        for text in ["none", "preempt", "sync,balance", "preempt,sync,balance"] {
+            let set: PolicySet = text.parse().unwrap_or(PolicySet(u64::MAX));
+            assert_eq!(set.to_string(), text);
+        }
+        assert_eq!("all".parse(), Ok(PolicySet::all()));
+    }
+
+    #[test]
+    fn an_unknown_policy_is_named_with_the_known_ones() {
+        let error = "preempt,turbo".parse::<PolicySet>().err().unwrap_or_default();
+        assert!(error.contains("turbo") && error.contains("balance"), "{error}");
+    }
+}

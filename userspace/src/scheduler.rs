@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler's life: load, attach, steer, detach. Nothing of it outlives the process: when the
+//! link goes, the kernel's own scheduler is back.
+
+use std::ffi::CStr;
+use std::mem::{MaybeUninit, size_of};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
+use probers::hypervisor::{self, Announced};
+use probers::vcpus::Vcpus;
+use scx_utils::compat::{SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_SWITCH_PARTIAL};
+use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
+
+use crate::config::Config;
+use crate::failure::Failure;
+use crate::policy::PolicySet;
+use crate::skel::{BpfSkel, BpfSkelBuilder};
+use crate::stats::{Stats, VcpuStats};
+use crate::{intf, kernel};
+
+/// The name under which the kernel knows us; it appends version and target.
+const OPS_NAME: &str = "scx_vaware";
+const STATE_LIMIT: Duration = Duration::from_secs(10);
+
+/// How the scheduler ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum End {
+    /// The kernel asks to load it again, for example because a vCPU came or went during the load.
+    Restart,
+    /// The kernel or an operator ended it; the text says why.
+    Ejected(String),
+}
+
+/// A loaded scheduler. Dropping it detaches it.
+pub struct Scheduler<'a> {
+    skel: BpfSkel<'a>,
+    link: Option<Link>,
+    vcpus: Vcpus,
+    announced: Announced,
+    tick_ns: u64,
+}
+
+impl<'a> Scheduler<'a> {
+    /// Load and attach the scheduler, and wait until the kernel says that it is enabled.
+    ///
+    /// `storage` holds what the kernel object needs for as long as the scheduler lives.
+    ///
+    /// # Errors
+    /// Those of [`kernel::check`]; otherwise what the kernel said. Nothing stays loaded.
+    pub fn start(
+        storage: &'a mut MaybeUninit<OpenObject>,
+        config: &Config,
+    ) -> Result<Self, Failure> {
+        kernel::check()?;
+        let vcpus = Vcpus::read().context("finding the vCPUs")?;
+        let announced = hypervisor::announced();
+        let mut scheduler = Self::load(storage, config, vcpus, announced)?;
+        scheduler.set_policies(config.policies)?;
+        let Self { skel, .. } = &mut scheduler;
+        scheduler.link = Some(scx_ops_attach!(skel, vaware)?);
+        if !kernel::wait_for_state("enabled", STATE_LIMIT) {
+            return Err(match scheduler.end() {
+                Some(End::Ejected(why)) => Failure::Ejected(why),
+                _ => anyhow!("the kernel did not enable the scheduler; see dmesg").into(),
+            });
+        }
+        Ok(scheduler)
+    }
+
+    fn load(
+        storage: &'a mut MaybeUninit<OpenObject>,
+        config: &Config,
+        vcpus: Vcpus,
+        announced: Announced,
+    ) -> anyhow::Result<Self> {
+        let builder = BpfSkelBuilder::default();
+        let options = None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>;
+        let mut skel = scx_ops_open!(builder, storage, vaware, options)?;
+
+        let nr_vcpus = vcpus.nr_ids();
+        skel.maps.vcpu_ctxs.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
+        let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
+        rodata.nr_vcpus = nr_vcpus;
+        rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
+        rodata.steal_source = if announced.kvm_steal_clock {
+            intf::vaware_steal_source_VAWARE_STEAL_KVM
+        } else {
+            intf::vaware_steal_source_VAWARE_STEAL_BEATS
+        };
+        let ops = skel.struct_ops.vaware_mut();
+        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED;
+        if config.partial {
+            ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
+        }
+        let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
+        skel.progs.vaware_lock_begin.set_autoload(lock_events);
+        skel.progs.vaware_lock_end.set_autoload(lock_events);
+
+        let skel = scx_ops_load!(skel, vaware, uei)?;
+        let mut scheduler = Self { skel, link: None, vcpus, announced, tick_ns: 0 };
+        scheduler.learn_tick()?;
+        Ok(scheduler)
+    }
+
+    /// Tell the kernel half how long a tick is.
+    fn learn_tick(&mut self) -> anyhow::Result<()> {
+        let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0 };
+        // SAFETY: plain integers, borrowed for this call alone.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut(
+                (&raw mut clock).cast::<u8>(),
+                size_of::<intf::vaware_clock>(),
+            )
+        };
+        self.skel
+            .progs
+            .vaware_read_clocks
+            .test_run(ProgramInput { context_in: Some(bytes), ..Default::default() })
+            .context("reading the kernel's clocks")?;
+        self.tick_ns = kernel::tick_ns(clock.jiffies, clock.monotonic_ns);
+        self.data()?.tick_ns = self.tick_ns;
+        Ok(())
+    }
+
+    fn data(&mut self) -> anyhow::Result<&mut crate::skel::types::data> {
+        self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
+    }
+
+    /// Switch policies while the scheduler runs.
+    pub fn set_policies(&mut self, policies: PolicySet) -> anyhow::Result<()> {
+        self.data()?.policies = policies.bits();
+        Ok(())
+    }
+
+    /// The vCPUs as they were at load.
+    pub fn vcpus(&self) -> &Vcpus {
+        &self.vcpus
+    }
+
+    /// What the hypervisor announces.
+    pub fn announced(&self) -> Announced {
+        self.announced
+    }
+
+    /// The kernel's tick in ns.
+    pub fn tick_ns(&self) -> u64 {
+        self.tick_ns
+    }
+
+    /// The counters of every possible vCPU, by number.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn stats(&self) -> anyhow::Result<Stats> {
+        let vcpus = (0..self.vcpus.nr_ids()).map(|vcpu| {
+            let bytes = self
+                .skel
+                .maps
+                .vcpu_stats
+                .lookup(&vcpu.to_ne_bytes(), MapFlags::ANY)?
+                .filter(|bytes| bytes.len() >= size_of::<VcpuStats>())
+                .with_context(|| format!("vCPU {vcpu} has no counters"))?;
+            // SAFETY: the kernel half wrote this very struct, and the length was checked.
+            Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<VcpuStats>()) })
+        });
+        Ok(Stats { vcpus: vcpus.collect::<anyhow::Result<_>>()? })
+    }
+
+    /// How the scheduler ended, or `None` while it runs.
+    pub fn end(&self) -> Option<End> {
+        let uei = &self.skel.maps.data_data.as_deref()?.uei;
+        // SAFETY: the kernel half writes this word while we read it.
+        let kind = unsafe { std::ptr::read_volatile(&raw const uei.kind) };
+        if kind == 0 {
+            return None;
+        }
+        let asks_for_restart = uei.exit_code & *scx_utils::SCX_ECODE_ACT_RESTART as i64 != 0;
+        if kind == scx_utils::ScxExitKind::UnregKern as i32 && asks_for_restart {
+            return Some(End::Restart);
+        }
+        let reason = text(&uei.reason);
+        let message = text(&uei.msg);
+        let details = if message.is_empty() { String::new() } else { format!(" ({message})") };
+        Some(End::Ejected(format!(
+            "the scheduler was ended from outside: {reason}{details}; the kernel's own scheduler \
+             is back, see dmesg for details"
+        )))
+    }
+
+    /// Detach, and wait until the kernel's own scheduler is back.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] if the kernel does not confirm it.
+    pub fn stop(mut self) -> Result<(), Failure> {
+        self.link = None;
+        if kernel::wait_for_state("disabled", STATE_LIMIT) {
+            return Ok(());
+        }
+        Err(anyhow!("the kernel has not confirmed that its own scheduler is back; see dmesg")
+            .into())
+    }
+}
+
+/// The text in a C buffer, up to its NUL or its end.
+fn text(buffer: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = buffer.iter().map(|byte| *byte as u8).collect();
+    CStr::from_bytes_until_nul(&bytes)
+        .map(|text| text.to_string_lossy().into_owned())
+        .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The name under which `/sys/kernel/sched_ext/root/ops` shows this scheduler.
+pub fn is_ours(ops_name: &str) -> bool {
+    ops_name.starts_with(OPS_NAME)
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The counters of the kernel half, per vCPU and summed, and what follows from them.
+
+use std::mem::{size_of, zeroed};
+
+use crate::intf;
+
+pub use intf::{vaware_counter as Counter, vaware_stats as VcpuStats};
+
+/// The classes in the order of `enum vaware_class`.
+pub const CLASSES: [&str; intf::vaware_class_VAWARE_NR_CLASSES as usize] =
+    ["latency", "throughput", "best-effort", "kernel"];
+
+/// The counters in the order of `enum vaware_counter`, as they are shown and exported.
+pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
+    "place_prev_idle",
+    "place_other_idle",
+    "place_waker",
+    "place_queued",
+    "preempt_here",
+    "preempt_remote",
+    "dispatch_own",
+    "dispatch_steal",
+    "dispatch_balance",
+    "dispatch_keep",
+    "dispatch_overdue",
+    "expired_to_idle",
+    "pinned_local",
+    "yield_ignored",
+    "kicks",
+    "lock_waits_long",
+];
+
+/// The counters of all vCPUs at one time, by vCPU number.
+#[derive(Clone, Default)]
+pub struct Stats {
+    pub vcpus: Vec<VcpuStats>,
+}
+
+impl Default for VcpuStats {
+    fn default() -> Self {
+        // SAFETY: a struct of integers, for which zero is a value.
+        unsafe { zeroed() }
+    }
+}
+
+/// Apply `op` to each integer of `total` and its counterpart in `other`.
+fn zip_words(total: &mut VcpuStats, other: &VcpuStats, op: impl Fn(u64, u64) -> u64) {
+    const WORDS: usize = size_of::<VcpuStats>() / size_of::<u64>();
+    // SAFETY: the struct consists of u64 alone, as its size shows.
+    let (total, other) = unsafe {
+        (
+            &mut *std::ptr::from_mut(total).cast::<[u64; WORDS]>(),
+            &*std::ptr::from_ref(other).cast::<[u64; WORDS]>(),
+        )
+    };
+    for (total, other) in total.iter_mut().zip(other) {
+        *total = op(*total, *other);
+    }
+}
+
+impl Stats {
+    /// What has happened since `before`. Maxima stay those since load.
+    pub fn since(&self, before: &Self) -> Self {
+        let vcpus = self.vcpus.iter().zip(&before.vcpus).map(|(now, then)| {
+            let mut delta = *now;
+            zip_words(&mut delta, then, u64::wrapping_sub);
+            delta.wait_max_ns = now.wait_max_ns;
+            delta.lock_wait_max_ns = now.lock_wait_max_ns;
+            delta
+        });
+        Self { vcpus: vcpus.collect() }
+    }
+
+    /// All vCPUs together; maxima are the largest.
+    pub fn total(&self) -> VcpuStats {
+        let mut total = VcpuStats::default();
+        let mut wait_max_ns = total.wait_max_ns;
+        let mut lock_wait_max_ns = 0;
+        for vcpu in &self.vcpus {
+            zip_words(&mut total, vcpu, u64::wrapping_add);
+            for (max, ns) in wait_max_ns.iter_mut().zip(vcpu.wait_max_ns) {
+                *max = (*max).max(ns);
+            }
+            lock_wait_max_ns = lock_wait_max_ns.max(vcpu.lock_wait_max_ns);
+        }
+        total.wait_max_ns = wait_max_ns;
+        total.lock_wait_max_ns = lock_wait_max_ns;
+        total
+    }
+}
+
+/// Return the upper bound in us of the bucket in which the `quantile` (0 to 1) of the waits lies, or
+/// `None` if there were none.
+pub fn wait_quantile_us(histogram: &[u64], quantile: f64) -> Option<u64> {
+    let total: u64 = histogram.iter().sum();
+    let rank = ((total as f64 * quantile).ceil() as u64).max(1);
+    let mut seen = 0;
+    histogram
+        .iter()
+        .position(|count| {
+            seen += count;
+            seen >= rank
+        })
+        .filter(|_| total > 0)
+        .map(|bucket| 1 << bucket)
+}
+
+/// The wait histogram of one vCPU or of all, over all classes.
+pub fn waits_of_all_classes(stats: &VcpuStats) -> [u64; intf::VAWARE_WAIT_BUCKETS as usize] {
+    let mut sum = [0; intf::VAWARE_WAIT_BUCKETS as usize];
+    for class in &stats.wait_hist {
+        for (sum, count) in sum.iter_mut().zip(class) {
+            *sum += count;
+        }
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_and_maxima_are_taken_over_vcpus() {
+        let mut stats = Stats { vcpus: vec![VcpuStats::default(); 2] };
+        stats.vcpus[0].counters[3] = 5;
+        stats.vcpus[1].counters[3] = 7;
+        stats.vcpus[0].wait_max_ns[1] = 90;
+        stats.vcpus[1].wait_max_ns[1] = 40;
+        let total = stats.total();
+        assert_eq!(total.counters[3], 12);
+        assert_eq!(total.wait_max_ns[1], 90);
+    }
+
+    #[test]
+    fn deltas_keep_maxima() {
+        let mut before = Stats { vcpus: vec![VcpuStats::default()] };
+        before.vcpus[0].switches = 10;
+        before.vcpus[0].lock_wait_max_ns = 80;
+        let mut now = before.clone();
+        now.vcpus[0].switches = 25;
+        let delta = now.since(&before);
+        assert_eq!(delta.vcpus[0].switches, 15);
+        assert_eq!(delta.vcpus[0].lock_wait_max_ns, 80);
+    }
+
+    #[test]
+    fn quantiles_are_bucket_bounds() {
+        let mut histogram = [0; 26];
+        assert_eq!(wait_quantile_us(&histogram, 0.5), None);
+        histogram[0] = 90;
+        histogram[10] = 10;
+        assert_eq!(wait_quantile_us(&histogram, 0.5), Some(1));
+        assert_eq!(wait_quantile_us(&histogram, 0.9), Some(1));
+        assert_eq!(wait_quantile_us(&histogram, 0.91), Some(1024));
+        assert_eq!(wait_quantile_us(&histogram, 1.0), Some(1024));
+    }
+}
