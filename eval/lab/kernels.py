@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import EX_UNAVAILABLE, EX_USAGE, LabError
+from .errors import EX_USAGE, LabError
 
 FOLDERS_VARIABLE = "VAWARE_LAB_KERNELS"
 PREFERRED = "7.2"  # the tests' default, if it is there
@@ -38,9 +38,9 @@ def all() -> list[Kernel]:
     found: dict[str, Kernel] = {}
     for collection in _collections():
         for folder in sorted(collection.glob("*/")):
-            if kernel := _read(folder):
+            if kernel := read(folder):
                 found.setdefault(kernel.release, kernel)
-    return sorted(found.values(), key=lambda kernel: _version(kernel.release), reverse=True)
+    return sorted(found.values(), key=lambda kernel: version(kernel.release), reverse=True)
 
 
 def find(name: str | None = None) -> Kernel:
@@ -50,7 +50,7 @@ def find(name: str | None = None) -> Kernel:
     LabError: 64 for a name that means nothing, 69 if no such kernel can be had.
     """
     if name and "/" in name:
-        kernel = _read(Path(name))
+        kernel = read(Path(name))
         if not kernel:
             raise LabError(
                 f"{name} has no kernel; name a folder that holds vmlinuz and config", EX_USAGE
@@ -61,24 +61,39 @@ def find(name: str | None = None) -> Kernel:
             f"'{name}' is not a kernel; give a release such as 7.2 (see vlab kernels), or a folder",
             EX_USAGE,
         )
-    at_hand = all()
-    chosen = choose(at_hand, name)
+    chosen = choose(all(), name)
     if not chosen:
-        raise LabError(
-            f"there is no kernel {name or 'with sched_ext'} in ${FOLDERS_VARIABLE} or {cache()}; "
-            "put a folder there that holds vmlinuz and config",
-            EX_UNAVAILABLE,
-        )
+        from . import mirror  # which boots what it finds, and so needs this module
+
+        chosen = read(mirror.download(name, cache()))
     return chosen
 
 
 def choose(kernels: list[Kernel], name: str | None) -> Kernel | None:
     """Pick from `kernels`, newest first: by release or prefix, or the default for None."""
     if name:
-        prefix = re.compile(re.escape(name) + r"(?![0-9])")
-        return next((k for k in kernels if prefix.match(k.release)), None)
+        return next((kernel for kernel in kernels if matches(kernel.release, name)), None)
     with_scx = [kernel for kernel in kernels if kernel.sched_ext]
     return choose(with_scx, PREFERRED) or next(iter(with_scx), None)
+
+
+def matches(release: str, name: str) -> bool:
+    """Whether `name` is this release, or its beginning up to the end of a number."""
+    return re.match(re.escape(name) + r"(?![0-9])", release) is not None
+
+
+def version(release: str) -> tuple[int, ...]:
+    """The numbers of a release, to sort by."""
+    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])
+
+
+def read(folder: Path) -> Kernel | None:
+    """The kernel in `folder`, None if it holds none."""
+    vmlinuz, config, initrd = folder / "vmlinuz", folder / "config", folder / "initrd"
+    if not (vmlinuz.is_file() and config.is_file()):
+        return None
+    folder = folder.resolve()
+    return Kernel(folder.name, vmlinuz, config, initrd if initrd.is_file() else None)
 
 
 def _collections() -> list[Path]:
@@ -87,16 +102,4 @@ def _collections() -> list[Path]:
         raise LabError(
             f"${FOLDERS_VARIABLE} names {folder}, which is no folder; correct or unset it", EX_USAGE
         )
-    return [Path(folder)] * bool(folder) + [cache()]
-
-
-def _read(folder: Path) -> Kernel | None:
-    vmlinuz, config, initrd = folder / "vmlinuz", folder / "config", folder / "initrd"
-    if not (vmlinuz.is_file() and config.is_file()):
-        return None
-    folder = folder.resolve()
-    return Kernel(folder.name, vmlinuz, config, initrd if initrd.is_file() else None)
-
-
-def _version(release: str) -> tuple[int, ...]:
-    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])
+    return [Path(folder), cache()] if folder else [cache()]
