@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Arms: the schedulers that are compared, and how one is put in charge of the guest and removed."""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGINT, SIGKILL
+
+from lab import CommandTimeout, Handle, LabError, Vm
+from lab.errors import EX_NOT_UP, EX_UNAVAILABLE, EX_USAGE
+
+REPO = Path(__file__).resolve().parents[2]
+KERNEL_ARMS = ("eevdf", "cfs", "kernel")  # names for the kernel's own scheduler
+TWIN_MARK = "'"  # eevdf' is eevdf once more: the A/A comparison
+
+ENABLE_TIMEOUT_S = 90.0  # scx_lavd loads for 22 s under TCG on idle cores
+DISABLE_TIMEOUT_S = 30.0
+ANSWER_TIMEOUT_S = 30.0
+POLL_S = 0.2
+OUTPUT_LINES = 40  # of a scheduler that failed
+
+_STATE = "cat /sys/kernel/sched_ext/state /sys/kernel/sched_ext/enable_seq 2>/dev/null || true"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A scheduler by name; `command` is empty for the kernel's own."""
+
+    name: str
+    command: tuple[str, ...] = ()
+
+    def twin(self) -> "Arm":
+        """The same arm under another name, to compare it with itself."""
+        return Arm(self.name + TWIN_MARK, self.command)
+
+
+class ArmFailed(Exception):
+    """The scheduler did not start, did not stay, or did not leave; `output` is what it said."""
+
+    def __init__(self, message: str, output: str):
+        super().__init__(message)
+        self.output = "\n".join(output.splitlines()[-OUTPUT_LINES:])
+
+
+def parse(text: str) -> Arm:
+    """Read "eevdf", "scx_name", "scx_name:--flag value" or "NAME=scx_name:--flag".
+
+    Raises LabError: 64 if the text is no arm, 69 if there is no such binary.
+    """
+    found = re.fullmatch(r"(?:([\w.+-]+)=)?([^:=\s]+)(?::(.+))?", text.strip())
+    if not found:
+        raise LabError(f"'{text}' is no arm; write NAME, or NAME=BINARY:--flag value", EX_USAGE)
+    name, binary, arguments = found.groups()
+    if binary in KERNEL_ARMS:
+        if arguments:
+            raise LabError(f"{binary} takes no arguments; write just {binary}", EX_USAGE)
+        return Arm(name or binary)
+    try:
+        words = shlex.split(arguments or "")
+    except ValueError as why:
+        raise LabError(f"'{text}' is no arm ({why}); correct the quotes", EX_USAGE) from None
+    return Arm(name or text.strip(), (find_binary(binary), *words))
+
+
+def parse_list(texts: list[str]) -> list[Arm]:
+    """Read several arms, the first of which is the baseline. Raises LabError as parse does."""
+    arms = [parse(text) for text in texts]
+    names = [arm.name for arm in arms]
+    for name in names:
+        if names.count(name) > 1:
+            raise LabError(f"two arms are called {name}; name one with NAME=...", EX_USAGE)
+    return arms
+
+
+def find_binary(name: str) -> str:
+    """Where a scheduler is: a path, this repository's build, PATH or ~/.cargo/bin.
+
+    The guest's root is the host's, so the same path holds there. Raises LabError (69).
+    """
+    target = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
+    places = [target / "release" / name, shutil.which(name), Path.home() / ".cargo" / "bin" / name]
+    if "/" in name:
+        places = [Path(name).absolute()]
+    for place in places:
+        if place and os.access(place, os.X_OK):
+            return str(place)
+    how = "run make" if name == "scx_vaware" else f"run BPF_CLANG=clang-19 cargo install {name}"
+    raise LabError(f"there is no scheduler {name} on this machine; {how}", EX_UNAVAILABLE)
+
+
+def version(arm: Arm) -> str:
+    """What the arm's binary says of its version; "" for the kernel's own scheduler."""
+    if not arm.command:
+        return ""
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        told = subprocess.run(
+            [arm.command[0], "--version"], capture_output=True, text=True, timeout=10
+        )
+        return told.stdout.strip().split("\n")[0]
+    return ""
+
+
+@contextlib.contextmanager
+def in_charge(vm: Vm, arm: Arm, settle_s: float = 0.0) -> Iterator[Handle | None]:
+    """Have the arm schedule the guest while the context lasts; yields its process, if it has one.
+
+    Raises ArmFailed if the scheduler does not start, is ejected or replaced meanwhile, or does not
+    leave, and LabError (75) if the VM is gone.
+    """
+    _wait_until_disabled(vm, "a scheduler from before is still there", None)
+    if not arm.command:
+        yield None
+        return
+    handle = vm.spawn("exec " + shlex.join(arm.command))
+    try:
+        generation = _wait_until_enabled(vm, handle)
+        time.sleep(settle_s)
+        try:
+            yield handle
+        except CommandTimeout:
+            # If the scheduler was ejected, this is the better explanation.
+            _expect_unchanged(vm, handle, generation)
+            raise
+        _expect_unchanged(vm, handle, generation)
+        _stop(vm, handle)
+    except BaseException:
+        _end_by_force(handle)
+        raise
+
+
+def state(vm: Vm) -> tuple[str, str]:
+    """sched_ext's state and enable_seq in the guest; "absent" on a kernel without sched_ext.
+
+    Raises LabError (75) if the guest does not answer.
+    """
+    try:
+        lines = vm.run(_STATE, ANSWER_TIMEOUT_S).output.split()
+    except CommandTimeout:
+        raise LabError(
+            f"the guest did not answer for {ANSWER_TIMEOUT_S:g} s; start again with --resume",
+            EX_NOT_UP,
+        ) from None
+    return (lines or ["absent"])[0], "".join(lines[1:])
+
+
+def _wait_until_disabled(vm: Vm, complaint: str, handle: Handle | None) -> None:
+    deadline = time.monotonic() + DISABLE_TIMEOUT_S
+    while (now := state(vm)[0]) not in ("disabled", "absent"):
+        if time.monotonic() > deadline:
+            raise ArmFailed(f"{complaint}: sched_ext is {now}", handle.output if handle else "")
+        time.sleep(POLL_S)
+
+
+def _wait_until_enabled(vm: Vm, handle: Handle) -> str:
+    """Return the enable_seq under which the scheduler got in."""
+    deadline = time.monotonic() + ENABLE_TIMEOUT_S
+    while time.monotonic() < deadline:
+        now, generation = state(vm)
+        if now == "enabled":
+            return generation
+        if handle.rc is not None:
+            raise ArmFailed(f"the scheduler ended with code {handle.rc} at start", handle.output)
+        time.sleep(POLL_S)
+    raise ArmFailed(f"the scheduler was not enabled in {ENABLE_TIMEOUT_S:g} s", handle.output)
+
+
+def _expect_unchanged(vm: Vm, handle: Handle, generation: str) -> None:
+    now, generation_now = state(vm)
+    if now != "enabled" or handle.rc is not None:
+        raise ArmFailed(f"the scheduler was ejected: sched_ext is {now}", handle.output)
+    if generation_now != generation:
+        raise ArmFailed("the scheduler was ejected and came back during the run", handle.output)
+
+
+def _stop(vm: Vm, handle: Handle) -> None:
+    handle.kill(SIGINT)
+    try:
+        handle.wait(DISABLE_TIMEOUT_S)
+    except CommandTimeout:
+        raise ArmFailed("the scheduler did not end on SIGINT", handle.output) from None
+    _wait_until_disabled(vm, "the scheduler ended and stayed in the kernel", handle)
+
+
+def _end_by_force(handle: Handle) -> None:
+    with contextlib.suppress(LabError):
+        handle.kill(SIGKILL)
+        handle.wait(DISABLE_TIMEOUT_S)

@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs in the guest: prints the struct_ops programs that are loaded, as JSON.
+
+[{"id", "name" (the kernel keeps 15 characters), "run_time_ns", "run_cnt"}]; the last two count
+while kernel.bpf_stats_enabled is 1. Asks the kernel itself, so no fitting bpftool is needed.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from ctypes import c_char, c_uint8, c_uint32, c_uint64
+
+SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID, BPF_OBJ_GET_INFO_BY_FD = 11, 13, 15
+BPF_PROG_TYPE_STRUCT_OPS = 27
+
+
+class ProgInfo(ctypes.Structure):
+    """struct bpf_prog_info of linux/bpf.h, as far as it is needed."""
+
+    _fields_ = [
+        ("type", c_uint32),
+        ("id", c_uint32),
+        ("tag", c_uint8 * 8),
+        ("program_sizes", c_uint32 * 2),
+        ("program_texts", c_uint64 * 2),
+        ("load_time_ns", c_uint64),
+        ("created_by_uid", c_uint32),
+        ("nr_map_ids", c_uint32),
+        ("map_ids", c_uint64),
+        ("name", c_char * 16),
+        ("ifindex", c_uint32),
+        ("gpl_compatible", c_uint32),
+        ("netns", c_uint64 * 2),
+        ("debug_information", c_uint64 * 11),
+        ("run_time_ns", c_uint64),
+        ("run_cnt", c_uint64),
+    ]
+
+
+class Attr(ctypes.Structure):
+    """union bpf_attr, for the three calls that are made: ids, or an info request."""
+
+    _fields_ = [("first", c_uint32), ("second", c_uint32), ("pointer", c_uint64)]
+
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def bpf(command: int, attr: Attr) -> int:
+    """The system call; raises OSError."""
+    result = libc.syscall(SYS_BPF, command, ctypes.byref(attr), ctypes.sizeof(attr))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
+
+
+def program_ids() -> list[int]:
+    """The ids of all programs."""
+    ids, attr = [], Attr()
+    while True:
+        try:
+            bpf(BPF_PROG_GET_NEXT_ID, attr)
+        except FileNotFoundError:
+            return ids
+        ids.append(attr.second)
+        attr.first = attr.second
+
+
+def program(number: int) -> ProgInfo:
+    """What the kernel tells of a program; raises OSError if it is gone."""
+    descriptor = bpf(BPF_PROG_GET_FD_BY_ID, Attr(number))
+    info = ProgInfo()
+    try:
+        attr = Attr(descriptor, ctypes.sizeof(info), ctypes.addressof(info))
+        bpf(BPF_OBJ_GET_INFO_BY_FD, attr)
+    finally:
+        os.close(descriptor)
+    return info
+
+
+def main() -> None:
+    """Print the struct_ops programs."""
+    found = []
+    for number in program_ids():
+        try:
+            info = program(number)
+        except FileNotFoundError:
+            continue  # unloaded meanwhile
+        if info.type == BPF_PROG_TYPE_STRUCT_OPS:
+            found.append(
+                {
+                    "id": info.id,
+                    "name": info.name.decode(),
+                    "run_time_ns": info.run_time_ns,
+                    "run_cnt": info.run_cnt,
+                }
+            )
+    json.dump(found, sys.stdout)
+
+
+main()

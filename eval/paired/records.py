@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Results on disk: JSON lines, one per run, each complete in itself.
+
+Fields: date, kernel, shape, vcpus, accel, versions, seed, workload, command, baseline, arms, arm,
+arm_command, block, order, pair, ok, failure, output (of a failed run), metrics {name: {value,
+unit, better}}, duration_s, run_ns and run_delay_ns (per vCPU, the host's truth during the run).
+"""
+
+import json
+import os
+from pathlib import Path
+
+from lab import LabError
+from lab.errors import EX_UNAVAILABLE, EX_USAGE
+
+# What must be the same in all runs that are compared with each other.
+CONDITIONS = ("kernel", "shape", "vcpus", "accel")
+
+
+def conditions(record: dict) -> tuple:
+    """The conditions of a run, as a key."""
+    return tuple(record[name] for name in CONDITIONS)
+
+
+def read(path: str | Path) -> list[dict]:
+    """Read the runs of a file. Raises LabError: 69 if it cannot be read, 64 if it holds no runs.
+
+    A last line without an end, left by an interruption, is no run.
+    """
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as why:
+        raise LabError(f"{path} cannot be read ({why}); check the path", EX_UNAVAILABLE) from None
+    records = []
+    for number, line in enumerate(text.rpartition("\n")[0].splitlines(), start=1):
+        try:
+            record = json.loads(line)
+            conditions(record)
+            record["metrics"], record["arm"], record["pair"]
+        except (ValueError, KeyError, TypeError):
+            raise LabError(
+                f"line {number} of {path} is no run; name a file that pairs wrote", EX_USAGE
+            ) from None
+        records.append(record)
+    return records
+
+
+class Journal:
+    """The runs so far, in memory and, with a path, in a file that has each as soon as it is done.
+
+    Raises LabError: 64 if the file is there and `resume` is not set, 69 if it cannot be written.
+    """
+
+    def __init__(self, path: str | Path | None, resume: bool = False):
+        self.records: list[dict] = []
+        self._file = None
+        if path is None:
+            return
+        path = Path(path)
+        if path.exists():
+            if not resume:
+                raise LabError(
+                    f"{path} exists; give another name, or --resume to go on with it", EX_USAGE
+                )
+            self.records = read(path)
+            _cut_torn_line(path)
+        try:
+            self._file = path.open("a")
+        except OSError as why:
+            raise LabError(f"{path} cannot be written ({why}); check it", EX_UNAVAILABLE) from None
+
+    def add(self, record: dict) -> None:
+        """Keep a run; it is on disk when this returns."""
+        self.records.append(record)
+        if self._file:
+            self._file.write(json.dumps(record) + "\n")
+            self._file.flush()
+            os.fsync(self._file.fileno())
+
+
+def _cut_torn_line(path: Path) -> None:
+    complete = path.read_bytes().rpartition(b"\n")
+    os.truncate(path, len(complete[0]) + len(complete[1]))
