@@ -19,7 +19,14 @@ KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 RELEASE = re.compile(r"linux-(?:binary|image)-(?:unsigned-)?(\d\S*-cloud-amd64)$")
 # Where a release keeps its kernel and configuration has changed over time: first ones first.
 PACKAGES = ("linux-binary-{}", "linux-binary-unsigned-{}", "linux-base-{}", "linux-image-{}")
-PLACES = ("usr/lib/modules/{1}/{0}", "boot/{0}-{1}")
+PLACES = {
+    "vmlinuz": (
+        "usr/lib/modules/{}/vmlinuz",
+        "usr/lib/modules/{}/vmlinuz.unsigned",
+        "boot/vmlinuz-{}",
+    ),
+    "config": ("usr/lib/modules/{}/config", "boot/config-{}"),
+}
 WANTED = ("SCHED_CLASS_EXT", "DEBUG_INFO_BTF", "VIRTIO_PCI", "VIRTIO_CONSOLE", "VIRTIO_FS")
 TRIES = 5
 
@@ -46,6 +53,7 @@ def download(name: str | None, cache: Path) -> Path:
             if not reason:
                 shutil.rmtree(cache / release, ignore_errors=True)
                 return Path(shutil.move(folder, cache / release))
+            notice(f"{release} will not do: {reason}.")
             reasons.append(f"{release}: {reason}")
     tried = "; ".join(reasons) or "it has no such release"
     raise LabError(
@@ -88,11 +96,11 @@ class _Apt:
                 for archive in unpacked.glob("*.deb"):
                     subprocess.run(["dpkg-deb", "-x", archive, unpacked], check=True)
                     archive.unlink()
-            for file in ("vmlinuz", "config"):
-                for place in (unpacked / p.format(file, release) for p in PLACES):
+            for file, places in PLACES.items():
+                for place in (unpacked / p.format(release) for p in places):
                     if place.exists():
                         shutil.copy(place, folder / file)
-            if (folder / "vmlinuz").exists() and (folder / "config").exists():
+            if all((folder / file).exists() for file in PLACES):
                 return ""
         return "its packages hold no vmlinuz and config"
 
