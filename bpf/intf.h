@@ -12,9 +12,7 @@ typedef unsigned int u32;
 typedef int s32;
 typedef unsigned long long u64;
 typedef long long s64;
-#ifndef __cplusplus
-#define bool _Bool
-#endif
+#include <stdbool.h>
 #endif
 
 /*

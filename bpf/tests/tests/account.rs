@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of accounting: run time, stolen time, classes, histogram.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const TICK_NS: u64 = 4_000_000;
+const MINUTE_NS: u64 = 60_000_000_000;
+
+proptest! {
+    #[test]
+    fn nobody_is_charged_for_more_than_passed(elapsed in 0..MINUTE_NS, clock: bool, stolen in 0..MINUTE_NS) {
+        prop_assert!(pure!(account_run_ns(elapsed, clock, stolen, TICK_NS)) <= elapsed);
+    }
+
+    #[test]
+    fn a_steal_clock_is_subtracted_exactly(run in 0..MINUTE_NS, stolen in 0..MINUTE_NS) {
+        prop_assert_eq!(pure!(account_run_ns(run + stolen, true, stolen, TICK_NS)), run);
+    }
+
+    #[test]
+    fn without_one_a_stop_costs_a_tick_and_a_quarter_at_most(stop in TICK_NS * 2..MINUTE_NS) {
+        let charged = pure!(account_run_ns(stop, false, 0, TICK_NS));
+        prop_assert!((TICK_NS..=TICK_NS * 5 / 4).contains(&charged));
+    }
+
+    #[test]
+    fn without_one_an_unstopped_task_is_charged_in_full(run in 0..=TICK_NS) {
+        prop_assert_eq!(pure!(account_run_ns(run, false, 0, TICK_NS)), run);
+    }
+
+    #[test]
+    fn the_stolen_share_is_a_share(share in 0..=1024u32, run in 0..MINUTE_NS, stolen in 0..MINUTE_NS) {
+        prop_assert!(pure!(account_stolen_1024(share, run, stolen)) <= 1024);
+    }
+
+    #[test]
+    fn the_stolen_share_approaches_the_truth(start in 0..=1024u32, percent in 0..=100u64) {
+        let stretch = 8_000_000;
+        let stolen = stretch * percent / 100;
+        let share = (0..500).fold(start, |share, _| pure!(account_stolen_1024(share, stretch - stolen, stolen)));
+        // The average rounds down, and stays short of the truth by what a stretch can add.
+        let truth = 1024 * percent / 100;
+        prop_assert!(u64::from(share).abs_diff(truth) <= 24, "{} for {}", share, truth);
+    }
+
+    #[test]
+    fn an_average_lies_between_old_and_new(old in 0..MINUTE_NS, new in 0..MINUTE_NS) {
+        let average = pure!(account_average_ns(old, new));
+        prop_assert!(average + 4 >= old.min(new) && average <= old.max(new));
+    }
+
+    #[test]
+    fn best_effort_is_what_the_policy_says_not_how_it_behaves(burst in 0..MINUTE_NS) {
+        prop_assert_eq!(pure!(account_class(true, false, burst)), vaware_class_VAWARE_CLASS_BEST_EFFORT);
+    }
+
+    #[test]
+    fn a_wait_lies_within_its_bucket(wait_ns in 0..20_000_000_000u64) {
+        let bucket = pure!(account_wait_bucket(wait_ns));
+        let us = wait_ns / 1000;
+        prop_assert!(bucket < VAWARE_WAIT_BUCKETS);
+        if bucket == 0 {
+            prop_assert_eq!(us, 0);
+        } else {
+            prop_assert!(us >= 1 << (bucket - 1));
+        }
+        if bucket < VAWARE_WAIT_BUCKETS - 1 {
+            prop_assert!(us < 1 << bucket);
+        }
+    }
+}
+
+#[test]
+fn short_bursts_make_a_task_latency_sensitive() {
+    unsafe {
+        assert_eq!(account_class(false, false, 50_000), vaware_class_VAWARE_CLASS_LATENCY);
+        assert_eq!(account_class(false, false, 5_000_000), vaware_class_VAWARE_CLASS_THROUGHPUT);
+        assert_eq!(account_class(false, true, 5_000_000), vaware_class_VAWARE_CLASS_KERNEL);
+    }
+}
+
+#[test]
+fn the_longest_wait_has_a_bucket() {
+    assert_eq!(pure!(account_wait_bucket(u64::MAX)), VAWARE_WAIT_BUCKETS - 1);
+}

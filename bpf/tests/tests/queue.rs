@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of who runs next, and of placement.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const LATENCY: u32 = vaware_class_VAWARE_CLASS_LATENCY;
+const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
+const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
+const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
+
+fn runs(class: u32, weight: u32, vtime: u64, ran_ns: u64, unbilled_ns: u64) -> running {
+    running { class, weight, vtime, ran_ns, unbilled_ns }
+}
+
+prop_compose! {
+    fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,
+                     unbilled_ns in 0..5 * MS) -> running {
+        runs(class, weight, vtime, ran_ns, unbilled_ns)
+    }
+}
+
+proptest! {
+    #[test]
+    fn normal_work_takes_the_vcpu_from_best_effort_at_once(deadline: u64, r in any_running()) {
+        let r = running { class: BEST_EFFORT, ..r };
+        prop_assert!(pure!(queue_preempts(LATENCY, deadline, &r)));
+        prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &r)));
+    }
+
+    #[test]
+    fn best_effort_never_takes_a_vcpu(deadline: u64, r in any_running()) {
+        prop_assert!(!pure!(queue_preempts(BEST_EFFORT, deadline, &r)));
+    }
+
+    #[test]
+    fn an_idle_vcpu_needs_no_preemption(class in 0..NONE, deadline: u64, r in any_running()) {
+        let idle = running { class: NONE, ..r };
+        prop_assert!(!pure!(queue_preempts(class, deadline, &idle)));
+    }
+
+    #[test]
+    fn normal_work_runs_its_minimum(deadline: u64, ran_ns in 0..700_000u64, r in any_running()) {
+        let r = running { class: THROUGHPUT, ran_ns, ..r };
+        prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &r)));
+    }
+
+    #[test]
+    fn who_is_preempted_would_queue_behind(deadline: u64, r in any_running()) {
+        let r = running { class: THROUGHPUT, ..r };
+        if pure!(queue_preempts(LATENCY, deadline, &r)) {
+            prop_assert!(!pure!(queue_keeps(&r, false, deadline)));
+        }
+    }
+
+    #[test]
+    fn who_yields_does_not_go_on(r in any_running(), head: u64) {
+        prop_assert!(!pure!(queue_keeps(&r, true, head)));
+    }
+
+    #[test]
+    fn running_on_brings_the_end_nearer(r in any_running(), more in 0..100 * MS) {
+        let later = running { unbilled_ns: r.unbilled_ns + more, ..r };
+        let (now, then) = pure!((queue_running_deadline(&r), queue_running_deadline(&later)));
+        prop_assert!(then.wrapping_sub(now) as i64 >= 0);
+    }
+
+    #[test]
+    fn slices_are_short_only_while_somebody_waits(waiting in 1..1_000u32) {
+        prop_assert!(pure!(queue_slice_ns(waiting) < queue_slice_ns(0)));
+    }
+
+    #[test]
+    fn nothing_is_pulled_from_an_empty_queue(own in 0..100u32, wait in 0..1_000 * MS) {
+        prop_assert!(!pure!(queue_pulls(own, 0, wait)));
+    }
+
+    #[test]
+    fn a_stuck_queue_is_helped_however_short(own in 0..100u32, other in 1..100u32, wait in 24 * MS..10_000 * MS) {
+        prop_assert!(pure!(queue_pulls(own, other, wait)));
+    }
+
+    #[test]
+    fn a_moving_shorter_queue_is_left_alone(own in 1..100u32, less in 0..100u32, wait in 0..24 * MS) {
+        prop_assert!(!pure!(queue_pulls(own, own.saturating_sub(less), wait)));
+    }
+
+    #[test]
+    fn overdue_comes_before_the_bound(bound in 100 * MS..10_000 * MS) {
+        // Found by a search at the latest, with as much time again to be run.
+        let again = pure!(queue_overdue_again_ns(false, bound));
+        prop_assert!(pure!(queue_overdue(bound - again, bound)));
+        prop_assert!(pure!(queue_overdue_again_ns(true, bound)) <= again);
+        prop_assert!(!pure!(queue_overdue(bound / 2 - 1, bound)));
+    }
+
+    #[test]
+    fn wakees_spread_where_vcpus_are_honest(sync: bool, allowed: bool, waiting in 0..4u32) {
+        prop_assert!(!pure!(place_stay_with_waker(sync, allowed, waiting, 0)));
+    }
+
+    #[test]
+    fn affinity_is_never_broken_for_a_waker(sync: bool, waiting in 0..4u32, stolen in 0..=1024u32) {
+        prop_assert!(!pure!(place_stay_with_waker(sync, false, waiting, stolen)));
+    }
+
+    #[test]
+    fn pinned_tasks_never_leave(waiting in 0..100u32) {
+        prop_assert!(!pure!(place_leave_on_expiry(waiting, true)));
+    }
+}
+
+/// Weighted fairness as the queue makes it: always the earliest deadline, charged by virtual time.
+#[test]
+fn shares_follow_weights() {
+    let weights = [100u32, 200, 800];
+    let mut vtime = [0u64; 3];
+    let mut run_ns = [0u64; 3];
+    for _ in 0..20_000 {
+        let next = (0..3)
+            .min_by_key(|i| pure!(vtime_deadline(vtime[*i], weights[*i], 3 * MS)))
+            .unwrap_or(0);
+        run_ns[next] += 3 * MS;
+        vtime[next] += pure!(vtime_of_run(3 * MS, weights[next]));
+    }
+    for (weight, run) in weights.iter().zip(run_ns) {
+        let share = run as f64 / (20_000 * 3 * MS) as f64;
+        assert!((share - f64::from(*weight) / 1100.0).abs() < 0.01, "{weight}: {share}");
+    }
+}

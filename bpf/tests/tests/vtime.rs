@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of weighted virtual time.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const LAG_MAX_NS: u64 = 3_000_000;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+fn weight() -> impl Strategy<Value = u32> {
+    1..=10_000u32
+}
+
+proptest! {
+    #[test]
+    fn time_runs_slower_for_heavier_tasks(run_ns in 0..HOUR_NS, light in weight(), more in 1..5_000u32) {
+        let heavy = light + more;
+        prop_assert!(pure!(vtime_of_run(run_ns, heavy) <= vtime_of_run(run_ns, light)));
+    }
+
+    #[test]
+    fn a_nice_0_task_ages_in_real_time(run_ns in 0..HOUR_NS) {
+        prop_assert_eq!(pure!(vtime_of_run(run_ns, 100)), run_ns);
+    }
+
+    #[test]
+    fn twice_the_weight_gets_twice_the_time(share_ns in 1_000_000..HOUR_NS, weight in 1..5_000u32) {
+        let (one, two) = pure!((vtime_of_run(share_ns, weight), vtime_of_run(2 * share_ns, 2 * weight)));
+        prop_assert!(one.abs_diff(two) <= 1);
+    }
+
+    #[test]
+    fn a_move_keeps_the_lag(vtime: u64, from: u64, to: u64) {
+        let moved = pure!(vtime_rebase(vtime, from, to));
+        prop_assert_eq!(vtime.wrapping_sub(from), moved.wrapping_sub(to));
+    }
+
+    #[test]
+    fn a_move_there_and_back_changes_nothing(vtime: u64, here: u64, there: u64) {
+        let back = pure!(vtime_rebase(vtime_rebase(vtime, here, there), there, here));
+        prop_assert_eq!(back, vtime);
+    }
+
+    #[test]
+    fn sleep_buys_at_most_the_lag(vclock: u64, behind in 0..HOUR_NS) {
+        let entered = pure!(vtime_enter(vclock.wrapping_sub(behind), vclock));
+        prop_assert_eq!(vclock.wrapping_sub(entered), behind.min(LAG_MAX_NS));
+    }
+
+    #[test]
+    fn a_debt_is_not_forgiven(vclock: u64, ahead in 0..HOUR_NS) {
+        let vtime = vclock.wrapping_add(ahead);
+        prop_assert_eq!(pure!(vtime_enter(vtime, vclock)), vtime);
+    }
+
+    #[test]
+    fn order_survives_the_wrap(at: u64, later in 1..HOUR_NS) {
+        prop_assert!(pure!(vtime_before(at, at.wrapping_add(later))));
+        prop_assert!(!pure!(vtime_before(at.wrapping_add(later), at)));
+    }
+}
