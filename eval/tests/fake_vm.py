@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A lab VM for tests of the paired runner: no guest, only the answers that it would give."""
+
+from collections.abc import Callable
+from signal import SIGINT, SIGKILL
+
+from lab import CommandTimeout, LabError, Result, VcpuTruth
+from lab.errors import EX_NOT_UP
+
+
+class FakeScheduler:
+    """A scheduler process in the fake guest. `behaviour` says what is wrong with it.
+
+    "": nothing; "no start": ends at once; "stubborn": ignores SIGINT.
+    """
+
+    def __init__(self, vm: "FakeVm", cmd: str, behaviour: str):
+        self.vm = vm
+        self.rc: int | None = None
+        self.output = f"output of {cmd}\n"
+        self.behaviour = behaviour
+        if behaviour == "no start":
+            self.rc = 1
+        else:
+            vm.sched_ext("enabled")
+
+    def kill(self, signal: int) -> None:
+        if signal == SIGKILL or (signal == SIGINT and self.behaviour != "stubborn"):
+            self.end(0)
+
+    def end(self, rc: int) -> None:
+        self.rc = rc
+        self.vm.sched_ext("disabled")
+
+    def wait(self, timeout_s: float) -> Result:
+        if self.rc is None:
+            raise CommandTimeout("it did not end; give it more time", self.output)
+        return Result(self.rc, self.output)
+
+
+class FakeVm:
+    """Answers as lab.Vm does; `workload` is called for each command of a workload.
+
+    `behaviour(cmd)` gives that of a scheduler by its command line.
+    """
+
+    def __init__(
+        self,
+        workload: Callable[["FakeVm"], Result],
+        behaviour: Callable[[str], str] = lambda cmd: "",
+    ):
+        self.workload = workload
+        self.behaviour = behaviour
+        self.state = "disabled"
+        self.enable_seq = 0
+        self.scheduler: FakeScheduler | None = None
+        self.clock_ns = 0
+
+    @property
+    def in_charge(self) -> bool:
+        """True while a scheduler is loaded."""
+        return self.state == "enabled"
+
+    def sched_ext(self, state: str) -> None:
+        self.enable_seq += state == "enabled"
+        self.state = state
+
+    def run(self, cmd: str, timeout_s: float = 120) -> Result:
+        if "sched_ext/state" in cmd:
+            return Result(0, f"{self.state}\n{self.enable_seq}\n")
+        return self.workload(self)
+
+    def spawn(self, cmd: str) -> FakeScheduler:
+        self.scheduler = FakeScheduler(self, cmd, self.behaviour(cmd))
+        return self.scheduler
+
+    def truth(self) -> list[VcpuTruth]:
+        self.clock_ns += 5
+        return [VcpuTruth(0, 1, self.clock_ns, 2 * self.clock_ns, 1)]
+
+
+def hang(vm: FakeVm) -> Result:
+    """A workload that does not end."""
+    raise CommandTimeout("it did not end; give it more time", "halfway")
+
+
+def vm_gone(vm: FakeVm) -> Result:
+    """A workload during which the VM dies."""
+    raise LabError("the VM is gone; start it again", EX_NOT_UP)

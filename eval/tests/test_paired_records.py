@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Results on disk, their table, and the command line around them."""
+
+import json
+from pathlib import Path
+
+import pytest
+from lab import LabError
+from paired import arms, bpfcost, cli, report
+from paired.records import Journal, read
+
+
+def run_of(arm: str, pair: int, value: float, **more) -> dict:
+    metrics = {"time": {"value": value, "unit": "s", "better": "lower"}}
+    return {
+        "kernel": "7.2",
+        "shape": "floating:2",
+        "vcpus": 4,
+        "accel": "tcg",
+        "workload": "hackbench",
+        "baseline": "eevdf",
+        "arms": ["eevdf", "scx_a"],
+        "arm": arm,
+        "pair": pair,
+        "ok": True,
+        "metrics": metrics,
+    } | more
+
+
+def some_runs(pairs: int = 10, **more) -> list[dict]:
+    return [
+        run_of(arm, pair, value, **more)
+        for pair in range(pairs)
+        for arm, value in (("eevdf", 4.0), ("eevdf'", 4.0), ("scx_a", 5.0))
+    ]
+
+
+def write(path: Path, runs: list[dict]) -> Path:
+    path.write_text("".join(json.dumps(run) + "\n" for run in runs))
+    return path
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    journal = Journal(tmp_path / "out.jsonl")
+    for run in some_runs(2):
+        journal.add(run)
+    assert read(tmp_path / "out.jsonl") == some_runs(2)
+
+
+def test_a_torn_last_line_is_dropped_when_resuming(tmp_path):
+    path = write(tmp_path / "out.jsonl", some_runs(1))
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"kernel": "7.')
+    journal = Journal(path, resume=True)
+    assert len(journal.records) == 3
+    journal.add(run_of("eevdf", 1, 4.0))
+    assert len(read(path)) == 4
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path):
+    path = write(tmp_path / "out.jsonl", some_runs(1))
+    with pytest.raises(LabError, match="--resume") as refused:
+        Journal(path)
+    assert refused.value.exit_code == 64
+    assert len(read(path)) == 3
+
+
+@pytest.mark.parametrize("line", ["no json", "[]", '{"kernel": 1}'])
+def test_a_file_of_something_else_is_refused(tmp_path, line):
+    path = tmp_path / "other"
+    path.write_text(line + "\n")
+    with pytest.raises(LabError, match="line 1"):
+        read(path)
+
+
+def test_the_table_has_a_row_per_arm_and_a_table_per_shape():
+    runs = some_runs() + some_runs(shape="honest")
+    text = report.render(runs)
+    assert text.count("hackbench") == 2
+    assert "floating:2, 4 vCPUs, kernel 7.2, TCG, baseline eevdf" in text
+    line = next(line for line in text.splitlines() if line.startswith("hackbench"))
+    assert " ".join(line.split()) == (
+        "hackbench time (s) scx_a 4 5 0.800 (0.800-0.800) 1.000 (1.000-1.000) 10 worse"
+    )
+    assert "| hackbench | time (s) | scx_a | 4 | 5 |" in report.render(runs, markdown=True)
+
+
+def test_pairs_that_lost_a_run_are_not_counted_as_whole():
+    runs = some_runs(6)
+    runs[0] |= {"ok": False, "metrics": {}, "failure": "it hung"}
+    text = report.render(runs)
+    assert "5 of 6" in text
+    assert "1 runs of the baseline itself failed" in text
+
+
+def test_nothing_but_failures_still_makes_a_table():
+    runs = [run | {"ok": False, "metrics": {}, "failure": "x"} for run in some_runs(2)]
+    assert "failed 2x" in report.render(runs)
+
+
+def test_report_command(tmp_path, capsys):
+    path = write(tmp_path / "out.jsonl", some_runs())
+    assert cli.main(["report", str(path), "--markdown"]) == 0
+    assert "| hackbench |" in capsys.readouterr().out
+    assert cli.main(["report", str(tmp_path / "none")]) == 69
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["--workload", "nope"], "choose from hackbench"),
+        (["--workload-cmd", "true"], "--metric and --better"),
+        (["--workload-cmd", "true", "--metric", "(", "--better", "lower"], "correct it"),
+        (["--arms", "eevdf,eevdf"], "two arms are called eevdf"),
+        (["--arms", "eevdf:--flag"], "takes no arguments"),
+        (["--pairs", "4", "--until-aa-ratio", "0.03"], "exclude each other"),
+        (["--resume"], "--out"),
+    ],
+)
+def test_bad_usage_is_a_sentence_and_64(capsys, argv, words):
+    arguments = argv if "--arms" in argv else ["--arms", "eevdf", *argv]
+    assert cli.main(arguments) == 64
+    assert words in capsys.readouterr().err
+
+
+def test_arms():
+    assert arms.parse("eevdf") == arms.Arm("eevdf")
+    assert arms.parse("base=cfs") == arms.Arm("base")
+    assert arms.parse("x=/bin/sh:-c 'a b' --n=1") == arms.Arm(
+        "x", ("/bin/sh", "-c", "a b", "--n=1")
+    )
+    assert arms.parse("/bin/sh:--flag").name == "/bin/sh:--flag"
+    with pytest.raises(LabError) as missing:
+        arms.parse("scx_there_is_no_such")
+    assert missing.value.exit_code == 69
+    with pytest.raises(LabError) as malformed:
+        arms.parse("a=b=c")
+    assert malformed.value.exit_code == 64
+
+
+@pytest.mark.parametrize(
+    "program, callback",
+    [
+        ("bpfland_enqueue", "enqueue"),
+        ("vaware_select_c", "select_cpu"),
+        ("bpfland_select_", "select_cpu"),
+        ("bpfland_dispatc", "dispatch"),
+        ("simple_init", "simple_init"),
+    ],
+)
+def test_callbacks_are_known_by_shortened_names(program, callback):
+    assert bpfcost.callback(program) == callback

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The runner on a fake VM: what it runs, what it keeps, and how failures are told."""
+
+import itertools
+import json
+
+import pytest
+from fake_vm import FakeVm, hang, vm_gone
+from lab import LabError, Result
+from paired import arms, report, runner
+from paired.arms import Arm
+from paired.records import Journal
+from paired.runner import Plan, Runner
+from paired.workloads import from_command
+
+EEVDF, SCX = Arm("eevdf"), Arm("scx_fake", ("/bin/scx_fake",))
+FACTS = {"kernel": "7.2", "shape": "floating:2", "vcpus": 4, "accel": "tcg", "versions": {}}
+WORKLOAD = from_command("work", r"took ([\d.]+)", "lower", 60)
+
+
+@pytest.fixture(autouse=True)
+def no_waiting(monkeypatch):
+    monkeypatch.setattr(arms, "DISABLE_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(arms, "POLL_S", 0.0)
+
+
+def half_as_long(vm: FakeVm) -> Result:
+    """The fake scheduler makes the workload twice as fast."""
+    return Result(0, f"took {1.0 if vm.in_charge else 2.0}\n")
+
+
+def compare(vm: FakeVm, journal: Journal, **plan) -> None:
+    plan = Plan(**{"arms": [EEVDF, SCX], "pairs": 4, "settle_s": 0} | plan)
+    Runner(vm, plan, journal, "seed", FACTS).compare(WORKLOAD)
+
+
+def of_arm(journal: Journal, arm: str) -> list[dict]:
+    return [record for record in journal.records if record["arm"] == arm]
+
+
+def test_a_faster_scheduler_is_found_better():
+    journal = Journal(None)
+    vm = FakeVm(half_as_long)
+    compare(vm, journal)
+    assert [len(of_arm(journal, name)) for name in ("eevdf", "eevdf'", "scx_fake")] == [4, 4, 4]
+    (row,) = report.rows(journal.records)
+    assert row.ratio.ratio == pytest.approx(2.0)
+    assert row.noise.ratio == pytest.approx(1.0)
+    assert (row.verdict, row.pairs, row.failures) == ("better", 4, 0)
+    assert vm.state == "disabled"
+
+
+def test_each_record_is_complete():
+    journal = Journal(None)
+    compare(FakeVm(half_as_long), journal, pairs=2)
+    for record in journal.records:
+        assert record.items() >= FACTS.items()
+        assert record["run_delay_ns"] == [10]
+        assert record["metrics"]["value"]["value"] == (1.0 if record["arm"] == "scx_fake" else 2.0)
+        json.dumps(record)
+
+
+def eject(vm: FakeVm) -> Result:
+    if vm.in_charge:
+        vm.scheduler.end(1)
+    return Result(0, "took 1.0\n")
+
+
+def eject_and_come_back(vm: FakeVm) -> Result:
+    if vm.in_charge:
+        vm.sched_ext("enabled")
+    return Result(0, "took 1.0\n")
+
+
+@pytest.mark.parametrize(
+    "workload, behaviour, words",
+    [
+        (eject, "", "was ejected"),
+        (eject_and_come_back, "", "came back during the run"),
+        (half_as_long, "no start", "ended with code 1 at start"),
+        (half_as_long, "stubborn", "did not end on SIGINT"),
+    ],
+)
+def test_a_scheduler_that_fails_fails_its_arm_alone(workload, behaviour, words):
+    journal = Journal(None)
+    vm = FakeVm(workload, lambda cmd: behaviour)
+    compare(vm, journal, pairs=10)
+    failures = of_arm(journal, "scx_fake")
+    assert len(failures) == runner.MAX_FAILURES
+    for record in failures:
+        assert words in record["failure"]
+        assert "output of exec /bin/scx_fake" in record["output"]
+    assert all(record["ok"] for record in of_arm(journal, "eevdf"))
+    assert len(of_arm(journal, "eevdf")) == 10
+    (row,) = report.rows(journal.records)
+    assert row.verdict == f"failed {runner.MAX_FAILURES}x"
+    assert vm.state == "disabled"
+
+
+def test_one_ejection_among_good_runs_is_no_missing_value():
+    runs_in_charge = itertools.count()
+
+    def eject_once(vm: FakeVm) -> Result:
+        return eject(vm) if vm.in_charge and next(runs_in_charge) == 2 else half_as_long(vm)
+
+    journal = Journal(None)
+    compare(FakeVm(eject_once), journal, pairs=10)
+    (row,) = report.rows(journal.records)
+    assert (row.verdict, row.failures, row.pairs, row.ratio.pairs) == ("failed 1x", 1, 10, 9)
+
+
+@pytest.mark.parametrize(
+    "workload, words",
+    [
+        (hang, "it hung for 60 s"),
+        (lambda vm: Result(3, "oh no"), "ended with code 3"),
+        (lambda vm: Result(0, "nothing"), "is not in the output"),
+    ],
+)
+def test_a_workload_that_fails_everywhere_ends_after_a_few_runs(workload, words):
+    journal = Journal(None)
+    vm = FakeVm(workload)
+    compare(vm, journal, pairs=100)
+    assert len(of_arm(journal, "eevdf")) == runner.MAX_FAILURES
+    assert all(words in record["failure"] for record in journal.records)
+    assert report.failed(journal.records)
+    assert vm.state == "disabled"
+
+
+def test_a_hang_under_an_ejected_scheduler_is_told_as_the_ejection():
+    def eject_and_hang(vm: FakeVm) -> Result:
+        if not vm.in_charge:
+            return half_as_long(vm)
+        vm.scheduler.end(1)
+        return hang(vm)
+
+    journal = Journal(None)
+    compare(FakeVm(eject_and_hang), journal, pairs=2)
+    assert all("was ejected" in record["failure"] for record in of_arm(journal, "scx_fake"))
+
+
+def test_the_run_that_loses_the_vm_is_kept_as_failed(tmp_path):
+    journal = Journal(tmp_path / "out.jsonl")
+    with pytest.raises(LabError) as gone:
+        compare(FakeVm(vm_gone), journal)
+    assert gone.value.exit_code == 75
+    assert [record["ok"] for record in Journal(tmp_path / "out.jsonl", resume=True).records] == [
+        False
+    ]
+
+
+def test_an_interrupted_comparison_goes_on_where_it_was(tmp_path):
+    whole = Journal(None)
+    compare(FakeVm(half_as_long), whole)
+
+    counter = itertools.count()
+
+    def interrupted(vm: FakeVm) -> Result:
+        if next(counter) == 7:
+            raise KeyboardInterrupt
+        return half_as_long(vm)
+
+    path = tmp_path / "out.jsonl"
+    vm = FakeVm(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        compare(vm, Journal(path))
+    assert vm.state == "disabled"
+    resumed = Journal(path, resume=True)
+    assert len(resumed.records) == 7
+    compare(FakeVm(half_as_long), resumed)
+    places = [(record["block"], record["order"], record["arm"]) for record in resumed.records]
+    assert places == [(r["block"], r["order"], r["arm"]) for r in whole.records]
+
+
+def test_pairs_are_added_until_the_noise_is_low():
+    calm, wild = Journal(None), Journal(None)
+    compare(FakeVm(half_as_long), calm, pairs=40, aa_ratio=0.03)
+    assert len(of_arm(calm, "eevdf")) == runner.MIN_PAIRS
+    values = itertools.cycle([1.0, 5.0, 2.0, 9.0, 3.0])
+    compare(FakeVm(lambda vm: Result(0, f"took {next(values)}\n")), wild, pairs=20, aa_ratio=0.03)
+    assert len(of_arm(wild, "eevdf")) == 20

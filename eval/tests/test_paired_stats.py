@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Ratios, intervals and verdicts on cases whose answer is known."""
+
+import math
+import random
+
+import pytest
+from paired import stats
+
+
+def noisy_pairs(pairs: int, shift: float, spread: float, seed: int) -> list[float]:
+    """Log-ratios of pairs whose true ratio is `shift`."""
+    draw = random.Random(seed)
+    return [math.log(shift) + draw.gauss(0, spread) - draw.gauss(0, spread) for _ in range(pairs)]
+
+
+def test_a_lower_time_and_a_higher_rate_are_both_above_one():
+    assert math.exp(stats.log_ratio(10.0, 5.0, "lower")) == pytest.approx(2.0)
+    assert math.exp(stats.log_ratio(10.0, 5.0, "higher")) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("baseline, value", [(0.0, 1.0), (1.0, 0.0), (-1.0, 1.0)])
+def test_no_ratio_exists_with_what_is_not_positive(baseline, value):
+    assert stats.log_ratio(baseline, value, "lower") is None
+
+
+def test_equal_arms_cover_one():
+    """In about 95 of 100 experiments; the bootstrap is a little too narrow at 20 pairs."""
+    experiments = [stats.estimate(noisy_pairs(20, 1.0, 0.1, seed)) for seed in range(100)]
+    covered = sum(estimate.low <= 1 <= estimate.high for estimate in experiments)
+    assert 85 <= covered <= 99
+
+
+def test_a_shift_beyond_the_noise_is_found():
+    shifted = stats.estimate(noisy_pairs(20, 1.3, 0.1, seed=1))
+    same = stats.estimate(noisy_pairs(20, 1.0, 0.1, seed=2))
+    assert shifted.low < 1.3 < shifted.high
+    assert stats.verdict(shifted, same) == "better"
+    assert stats.verdict(stats.estimate(noisy_pairs(20, 0.7, 0.1, seed=1)), same) == "worse"
+    assert stats.verdict(same, same) == "undecided"
+
+
+def test_the_ratio_is_the_geometric_mean():
+    estimate = stats.estimate([math.log(2), math.log(8), math.log(2), math.log(8)])
+    assert estimate.ratio == pytest.approx(4.0)
+    assert estimate.pairs == 4
+
+
+def test_more_pairs_narrow_the_interval():
+    few = stats.estimate(noisy_pairs(10, 1.0, 0.1, seed=3))
+    many = stats.estimate(noisy_pairs(160, 1.0, 0.1, seed=3))
+    assert many.half_width < few.half_width / 2
+
+
+def test_few_pairs_decide_nothing():
+    estimate = stats.estimate([math.log(3)] * (stats.MIN_PAIRS - 1))
+    assert estimate.ratio == pytest.approx(3.0)
+    assert stats.verdict(estimate, None) == "undecided"
+    assert stats.estimate([]) is None
+    assert stats.verdict(None, None) == "undecided"
+
+
+def test_pairs_without_any_spread_have_an_interval():
+    estimate = stats.estimate([math.log(1.5)] * 10)
+    assert (estimate.low, estimate.high) == (pytest.approx(1.5), pytest.approx(1.5))
+
+
+def test_a_gain_within_the_noise_floor_is_no_gain():
+    arm = stats.Estimate(ratio=1.02, low=1.01, high=1.03, pairs=20)
+    noise = stats.Estimate(ratio=1.00, low=0.96, high=1.04, pairs=20)
+    assert stats.verdict(arm, noise) == "undecided"
+    assert stats.verdict(arm, None) == "better"
+
+
+def test_the_same_runs_give_the_same_report():
+    pairs = noisy_pairs(12, 1.1, 0.2, seed=4)
+    assert stats.estimate(pairs) == stats.estimate(pairs)
