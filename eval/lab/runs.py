@@ -93,7 +93,7 @@ def cgroup_of(path: Path) -> str:
 def destroy(path: Path) -> None:
     """Remove whatever is left of the run in directory `path`, processes first."""
     deadline = time.monotonic() + 10
-    while (pids := _marked(path.name)) and time.monotonic() < deadline:
+    while (pids := processes(path.name)) and time.monotonic() < deadline:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -136,7 +136,8 @@ def _start_time(pid: int) -> int:
         return 0
 
 
-def _marked(run_id: str) -> list[int]:
+def processes(run_id: str) -> list[int]:
+    """Ids of all processes of a run."""
     mark = f"{MARK}={run_id}".encode()
     pids = []
     for entry in os.listdir("/proc"):

@@ -6,11 +6,12 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
 _EVENT = re.compile(r"\s(\d+)\.(\d{6}): (sched_switch|sched_wakeup): (.*)")
+_FIELD = re.compile(r"(\w+)=(\S+)")
 
 
 @contextlib.contextmanager
@@ -46,66 +47,65 @@ def remove(name: str) -> None:
         (root / "instances" / name).rmdir()
 
 
-class SwitchRecorder:
-    """Records when each of `tids` was runnable but not running. Raises OSError without tracefs.
+def inactive_periods(lines: Iterable[str], tids: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
+    """Read trace text: per tid when it was runnable but not running, as (begin_ns, end_ns)."""
+    periods: dict[int, list[tuple[int, int]]] = {tid: [] for tid in tids}
+    since_ns: dict[int, int] = {}
+    for line in lines:
+        event = _EVENT.search(line)
+        if not event:
+            continue
+        at_ns = int(event[1]) * 1_000_000_000 + int(event[2]) * 1000
+        fields = dict(_FIELD.findall(event[4]))
+        waits = runs = 0
+        if event[3] == "sched_wakeup":
+            waits = int(fields["pid"])
+        else:
+            runs = int(fields["next_pid"])
+            if fields["prev_state"].startswith("R"):
+                waits = int(fields["prev_pid"])
+        if waits in periods:
+            since_ns.setdefault(waits, at_ns)
+        if runs in since_ns:
+            periods[runs].append((since_ns.pop(runs), at_ns))
+    return periods
 
-    Start it, `stop()` it, then read `periods`: per tid a list of (begin_ns, end_ns), in us steps,
-    on CLOCK_MONOTONIC.
-    """
+
+class SwitchRecorder:
+    """Records the scheduler events of `tids` until `stop`. Raises OSError without tracefs."""
 
     def __init__(self, name: str, tids: Sequence[int]):
-        self.periods: dict[int, list[tuple[int, int]]] = {tid: [] for tid in tids}
-        self._since_ns: dict[int, int] = {}
+        self._tids = tids
         self._stack = contextlib.ExitStack()
         root = self._stack.enter_context(_tracefs())
         self._instance = root / "instances" / name
+        switch = " || ".join(f"prev_pid == {tid} || next_pid == {tid}" for tid in tids)
+        wakeup = " || ".join(f"pid == {tid}" for tid in tids)
         try:
             self._instance.mkdir(exist_ok=True)
             self._set("trace_clock", "mono")
             self._set("buffer_size_kb", "8192")
-            switch = " || ".join(f"prev_pid == {tid} || next_pid == {tid}" for tid in tids)
             self._set("events/sched/sched_switch/filter", switch)
-            wakeup = " || ".join(f"pid == {tid}" for tid in tids)
             self._set("events/sched/sched_wakeup/filter", wakeup)
             self._set("events/sched/sched_switch/enable", "1")
             self._set("events/sched/sched_wakeup/enable", "1")
         except OSError:
-            self.close()
+            self._close()
             raise
 
-    def stop(self) -> None:
-        """End the recording, read it and give everything back."""
-        self._set("tracing_on", "0")
-        with (self._instance / "trace").open(errors="replace") as lines:
-            for line in lines:
-                self.feed(line)
-        self.close()
+    def stop(self) -> dict[int, list[tuple[int, int]]]:
+        """End the recording; returns the inactive periods per tid, on CLOCK_MONOTONIC."""
+        try:
+            self._set("tracing_on", "0")
+            with (self._instance / "trace").open(errors="replace") as lines:
+                return inactive_periods(lines, self._tids)
+        finally:
+            self._close()
 
-    def close(self) -> None:
-        """Remove the trace instance."""
+    def _close(self) -> None:
         with contextlib.suppress(OSError):
             self._instance.rmdir()
         self._stack.close()
-
-    def feed(self, line: str) -> None:
-        """Take one line of trace text."""
-        event = _EVENT.search(line)
-        if not event:
-            return
-        at_ns = int(event[1]) * 1_000_000_000 + int(event[2]) * 1000
-        fields = dict(re.findall(r"(\w+)=(\S+)", event[4]))
-        if event[3] == "sched_wakeup":
-            self._waits(int(fields["pid"]), at_ns)
-            return
-        if fields["prev_state"].startswith("R"):
-            self._waits(int(fields["prev_pid"]), at_ns)
-        runs = int(fields["next_pid"])
-        if runs in self._since_ns:
-            self.periods[runs].append((self._since_ns.pop(runs), at_ns))
-
-    def _waits(self, tid: int, at_ns: int) -> None:
-        if tid in self.periods:
-            self._since_ns.setdefault(tid, at_ns)
 
     def _set(self, file: str, value: str) -> None:
         (self._instance / file).write_text(value)

@@ -87,8 +87,7 @@ class Recorder:
 
     def stop(self) -> None:
         if self._switches:
-            self._switches.stop()
-            by_tid = self._switches.periods
+            by_tid = self._switches.stop()
             self.result.source = "sched_switch"
             self.result.periods = {v: by_tid[tid] for v, tid in enumerate(self.tids)}
         elif self._offsets:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Truth: trace text, duty logs and differences, without a VM."""
+
+from lab import VcpuTruth, tracing, truth
+from lab.shapes import Duty
+
+TRACE = """\
+# tracer: nop
+   CPU 0/TCG-41 [000] d 100.000100: sched_switch: prev_comm=CPU 0/TCG prev_pid=41 prev_prio=120 \
+prev_state=R+ ==> next_comm=hog next_pid=9 next_prio=120
+   hog-9 [000] d 100.020100: sched_switch: prev_comm=hog prev_pid=9 prev_prio=120 \
+prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
+   CPU 0/TCG-41 [000] d 100.030000: sched_switch: prev_comm=CPU 0/TCG prev_pid=41 prev_prio=120 \
+prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+   qemu-8 [001] d..2. 100.050000: sched_wakeup: comm=CPU 0/TCG pid=41 prio=120 target_cpu=000
+   swapper-0 [000] d 100.050250: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
+prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
+"""
+
+
+def test_preemption_and_wakeup_delay_are_inactive_and_sleep_is_not():
+    periods = tracing.inactive_periods(TRACE.splitlines(), [41, 42])
+    assert periods == {
+        41: [(100_000_100_000, 100_020_100_000), (100_050_000_000, 100_050_250_000)],
+        42: [],
+    }
+
+
+def test_a_duty_log_counts_from_where_the_recording_began(tmp_path, monkeypatch):
+    def without_tracefs(*_):
+        raise OSError("none here")
+
+    monkeypatch.setattr(truth, "SwitchRecorder", without_tracefs)
+    duty, log = Duty(3, 20, 30, 0), tmp_path / "duty.log"
+    log.write_text("10 30\n")
+    recorder = truth.Recorder("run", [7, 8], ((3,), (5,)), {duty: log})
+    recorder.start()
+    with log.open("a") as more:
+        more.write("60 80\n110 130\n160 1")
+    recorder.stop()
+    assert recorder.result.source == "duty log"
+    assert recorder.result.periods == {0: [(60, 80), (110, 130)]}
+
+
+def test_without_any_source_there_are_no_periods(monkeypatch, capsys):
+    def without_tracefs(*_):
+        raise OSError("none here")
+
+    monkeypatch.setattr(truth, "SwitchRecorder", without_tracefs)
+    recorder = truth.Recorder("run", [7], ((3,),), {})
+    recorder.start()
+    recorder.stop()
+    assert recorder.result.periods is None
+    assert "duty shape" in capsys.readouterr().err
+
+
+def test_difference_is_what_happened_in_between():
+    before = [VcpuTruth(0, 7, 100, 50, 3)]
+    after = [VcpuTruth(0, 7, 400, 150, 5)]
+    assert truth.difference(before, after) == [VcpuTruth(0, 7, 300, 100, 2)]
+    assert "25.0" in truth.table(truth.difference(before, after))
