@@ -62,13 +62,15 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class _Parser(argparse.ArgumentParser):
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one sentence, and exits with 64."""
+
     def error(self, message: str) -> None:
         self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
-def _parser(prog: str, description: str, epilog: str = "") -> _Parser:
-    return _Parser(
+def _parser(prog: str, description: str, epilog: str = "") -> Parser:
+    return Parser(
         prog=prog,
         description=description,
         epilog=epilog,
