@@ -15,3 +15,4 @@ if KERNELS.is_dir():
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "vm: boots a lab VM (needs root, QEMU and virtiofsd)")
+    config.pluginmanager.import_plugin("guest_scheduler")  # fixtures: a VM to schedule in

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""scx_vaware in the guest of a lab VM: the VMs, the scheduler's life, and what the kernel says."""
+
+import os
+import re
+import shlex
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGINT, SIGKILL
+
+import pytest
+from lab import Handle, LabError, Result, Vm
+
+REPO = Path(__file__).resolve().parents[2]
+TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
+BINARY = "/tmp/scx_vaware"  # in the guest
+DEFAULT_KERNEL = "7.2"
+ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
+SHAPE = "floating:2"
+LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
+COMPLAINTS = re.compile(r"sched_ext: .*(error|stall)|WARNING: |BUG: |Oops|general protection")
+
+
+@dataclass(frozen=True)
+class SchedExt:
+    """What the guest's kernel says of sched_ext; `ops` names the loaded scheduler, or is empty."""
+
+    state: str
+    enable_seq: int
+    nr_rejected: int
+    ops: str
+
+
+def sched_ext(vm: Vm) -> SchedExt:
+    """Ask the guest's kernel."""
+    shown = vm.run(
+        "cd /sys/kernel/sched_ext && cat state enable_seq nr_rejected root/ops 2>/dev/null", LIMIT_S
+    )
+    state, enable_seq, nr_rejected, *ops = shown.output.split()
+    return SchedExt(state, int(enable_seq), int(nr_rejected), "".join(ops))
+
+
+def kernel_complaints(vm: Vm) -> list[str]:
+    """Lines of the guest's kernel log, since it was last asked, that no healthy kernel writes."""
+    log = vm.run("dmesg --read-clear", LIMIT_S).output
+    return [line for line in log.splitlines() if COMPLAINTS.search(line)]
+
+
+def tool(name: str, *arguments: object) -> str:
+    """The command line of one of the tools in guest/."""
+    return shlex.join([str(TOOLS / name), *map(str, arguments)])
+
+
+def wait_until(condition, what: str) -> None:
+    """Wait for `condition()`, and fail with `what` if it does not come."""
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
+        time.sleep(0.05)
+
+
+class GuestScheduler:
+    """scx_vaware in the guest while the context lasts.
+
+    It has to become enabled and, unless the test ends it, to stay so without a restart until SIGINT
+    ends it with exit code 0. It has to leave a kernel that is back to its own scheduler, and that
+    has not complained.
+    """
+
+    def __init__(self, vm: Vm, *arguments: str):
+        self.vm = vm
+        self._command = shlex.join([BINARY, *arguments])
+        self._handle: Handle | None = None
+        self._as_enabled: SchedExt | None = None
+
+    def __enter__(self) -> "GuestScheduler":
+        before = sched_ext(self.vm)
+        assert before.state == "disabled", f"another scheduler is still there: {before}"
+        kernel_complaints(self.vm)
+        self._handle = self.vm.spawn(f"echo pid $$; exec {self._command}")
+        try:
+            wait_until(lambda: "Ctrl-C" in self.output or self._handle.rc is not None, "the start")
+            self._as_enabled = sched_ext(self.vm)
+            assert self._handle.rc is None, f"it ended with {self._handle.rc}: {self.output}"
+            assert self._as_enabled.state == "enabled"
+            assert self._as_enabled.enable_seq == before.enable_seq + 1
+        except BaseException:
+            self._handle.kill(SIGKILL)
+            raise
+        return self
+
+    def __exit__(self, kind: type | None, *_: object) -> None:
+        if kind:
+            self._handle.kill(SIGKILL)
+            return
+        if self._handle.rc is None:
+            self.expect_in_charge()
+            ended = self.end(SIGINT)
+            assert ended.rc == 0, f"it ended with {ended.rc}: {ended.output}"
+        assert sched_ext(self.vm).state == "disabled"
+        assert kernel_complaints(self.vm) == []
+
+    @property
+    def output(self) -> str:
+        """What it has said so far."""
+        return self._handle.output
+
+    @property
+    def pid(self) -> int:
+        """Its process id in the guest."""
+        return int(re.match(r"pid (\d+)", self.output)[1])
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._handle.kill(number)
+
+    def end(self, number: int) -> Result:
+        """Send it a signal that should end it, and wait for that."""
+        self.signal(number)
+        return self.wait()
+
+    def wait(self) -> Result:
+        """Wait until it ends."""
+        return self._handle.wait(LIMIT_S)
+
+    def expect_in_charge(self) -> None:
+        """Fail unless it is still enabled, and has been ever since it was first."""
+        assert self._handle.rc is None, f"it ended with {self._handle.rc}: {self.output}"
+        now = sched_ext(self.vm)
+        assert now == self._as_enabled, f"{self._as_enabled} became {now}; it says: {self.output}"
+        assert now.ops.startswith("scx_vaware")
+        assert now.nr_rejected == 0
+
+
+class Guests:
+    """The VM of the tests, one at a time; booted again for another kernel, or when it broke."""
+
+    def __init__(self, binary: Path):
+        self._binary = binary
+        self._vm: Vm | None = None
+        self._kernel = ""
+
+    def get(self, kernel: str) -> Vm:
+        """A VM with 4 vCPUs that runs `kernel`, without a scheduler loaded."""
+        if not (self._vm and self._kernel == kernel and self._is_sound()):
+            self.down()
+            self._vm, self._kernel = boot(kernel, self._binary), kernel
+        return self._vm
+
+    def down(self) -> None:
+        """End the VM, if there is one."""
+        if self._vm:
+            self._vm.down()
+            self._vm = None
+
+    def _is_sound(self) -> bool:
+        try:
+            return self._vm.alive and sched_ext(self._vm).state == "disabled"
+        except LabError:
+            return False
+
+
+def boot(kernel: str, binary: Path, vcpus: int = 4, shape: str = SHAPE) -> Vm:
+    """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
+    try:
+        vm = Vm(kernel, vcpus=vcpus, shape=shape).up()
+    except LabError as why:
+        if why.exit_code == 69:
+            pytest.skip(why.message)
+        raise
+    vm.put(binary, BINARY)
+    return vm
+
+
+@pytest.fixture(scope="session")
+def binary(tmp_path_factory) -> Path:
+    """A copy of the built scheduler, so that a build meanwhile does not change what is tested."""
+    built = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target") / "release/scx_vaware"
+    if not built.is_file():
+        pytest.fail(f"there is no {built} to test; run make build", pytrace=False)
+    copy = tmp_path_factory.mktemp("scheduler") / "scx_vaware"
+    copy.write_bytes(built.read_bytes())
+    copy.chmod(0o755)
+    return copy
+
+
+@pytest.fixture(scope="session")
+def guests(binary) -> Iterator[Guests]:
+    """Whatever VM is up."""
+    made = Guests(binary)
+    yield made
+    made.down()
+
+
+@pytest.fixture
+def guest(guests, kernel) -> Vm:
+    """A VM that runs the `kernel` of the test's parameters (see on_kernels)."""
+    return guests.get(kernel)
+
+
+def on_kernels(*kernels: str) -> pytest.MarkDecorator:
+    """Run a test on each kernel; all tests of one kernel follow each other."""
+    return pytest.mark.parametrize("kernel", kernels, scope="session")
