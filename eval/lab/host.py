@@ -13,6 +13,14 @@ from .errors import EX_UNAVAILABLE, EX_USAGE, LabError, notice
 
 QEMU_WANTED = 10  # older ones panic the guest now and then while it patches its text
 VIRTIOFSD_VARIABLE = "VAWARE_LAB_VIRTIOFSD"
+# The C virtiofsd cannot serve read-only, and a guest may remount what it is given: take the right
+# to write away from the daemon. Its lock goes to /run.
+READ_ONLY = """
+findmnt --real -rno TARGET |
+while read -r target; do mount -o remount,bind,ro "$(printf %b "$target")"; done
+mount -t tmpfs run /run
+exec "$@"
+"""
 
 
 @dataclass(frozen=True)
@@ -37,8 +45,10 @@ class Virtiofsd:
         if self.is_rust:
             args = [f"--socket-path={socket}", f"--shared-dir={folder}", f"--cache={cache}"]
             return [self.path, *args, "--sandbox=chroot"] + ["--readonly"] * read_only
-        options = [f"source={folder}", f"cache={cache}", "sandbox=chroot"]
-        return [self.path, f"--socket-path={socket}", "-f"] + [f"-o{option}" for option in options]
+        options = [f"-osource={folder}", f"-ocache={cache}", "-osandbox=chroot"]
+        own_mounts = ["unshare", "--mount", "--propagation", "private"]
+        wrapper = [*own_mounts, "bash", "-euc", READ_ONLY, "read-only"] if read_only else []
+        return [*wrapper, self.path, f"--socket-path={socket}", "-f", *options]
 
 
 @functools.cache

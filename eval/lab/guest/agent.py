@@ -138,8 +138,9 @@ def open_port() -> int:
     """Open the virtio-serial port, which the kernel may still be about to create."""
     while True:
         for name in Path("/sys/class/virtio-ports").glob("*/name"):
-            if name.read_text().strip() == PORT_NAME:
-                return os.open(f"/dev/{name.parent.name}", os.O_RDWR)
+            node = Path("/dev", name.parent.name)  # comes a little after its entry in /sys
+            if node.exists() and name.read_text().strip() == PORT_NAME:
+                return os.open(node, os.O_RDWR)
         time.sleep(0.05)
 
 
