@@ -108,21 +108,24 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 {
 	bool best_effort = is_best_effort(prev), yielded = v->yielded;
 	u64 dsq_id = vcpu_dsq(cpu, best_effort);
-	struct task_ctx *t = task_ctx_of(prev);
 	struct task_struct *head;
+	struct task_ctx *t;
 	struct running r;
 
 	v->yielded = 0;
 	if (best_effort && (take_own(cpu, false) || steal(cpu, v, false)))
 		return true;
+	if (yielded)
+		return take_own(cpu, best_effort);
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
 	if (!best_effort && pull(cpu, v, head ? scx_bpf_dsq_nr_queued(dsq_id) : 0))
 		return true;
+	t = task_ctx_of(prev);
 	if (!head || !t)
 		return false;
-	charge(prev, t, cpu, v);
-	r = running_on(v);
-	return !queue_keeps(&r, yielded, head->scx.dsq_vtime) && take_own(cpu, best_effort);
+	charge(prev, t, cpu, v, now_ns());
+	r = running_on(v, v->beat_ns);
+	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, best_effort);
 }
 
 void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)

@@ -20,8 +20,7 @@ typedef long long s64;
  * The base (queues, virtual deadlines, stealing by idle vCPUs, the wait bound) is always on.
  */
 enum vaware_policy {
-	/* A waking task with an earlier deadline takes the vCPU from one that has run its minimum.
-	 */
+	/* A waking task with an earlier deadline takes the vCPU from one that has had its slice. */
 	VAWARE_POLICY_PREEMPT = 1 << 0,
 	/* A wakee stays with a waker that is about to sleep, when waking another vCPU is dear. */
 	VAWARE_POLICY_SYNC = 1 << 1,

@@ -61,14 +61,13 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 
 	if (!v || !t)
 		return;
-	charge(p, t, cpu, v);
-	r = running_on(v);
+	charge(p, t, cpu, v, now_ns());
+	r = running_on(v, v->beat_ns);
 	if (r.ran_ns < SLICE_NS || !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
 		return;
 	/* Somebody waits, and the slice may be a long one from when nobody did. */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
-	if (head &&
-	    (r.class == VAWARE_CLASS_BEST_EFFORT || !queue_keeps(&r, false, head->scx.dsq_vtime)))
+	if (head && (r.class == VAWARE_CLASS_BEST_EFFORT || !queue_keeps(&r, head->scx.dsq_vtime)))
 		scx_bpf_task_set_slice(p, 0);
 }
 
@@ -80,7 +79,7 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 
 	if (!v || !t)
 		return;
-	charge(p, t, cpu, v);
+	charge(p, t, cpu, v, now_ns());
 	v->run_class = VAWARE_CLASS_NONE;
 	if (!runnable) {
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);

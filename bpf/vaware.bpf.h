@@ -188,7 +188,8 @@ static inline void kick(s32 cpu, u64 flags)
  * Begin the wait of @p for vCPU @cpu: carry its virtual time over to that vCPU's clock. Return the
  * deadline by which it is queued.
  */
-static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v)
+static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			     u64 now)
 {
 	if (t->vcpu != cpu) {
 		struct vcpu_ctx *from = vcpu_ctx_of(t->vcpu);
@@ -197,7 +198,7 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 		t->vcpu = cpu;
 	}
 	t->vtime = vtime_enter(t->vtime, v->vclock);
-	t->queued_ns = now_ns();
+	t->queued_ns = now;
 	return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);
 }
 
@@ -218,9 +219,10 @@ static inline u64 steal_clock_ns(s32 cpu)
  * Charge @p, which runs on @cpu, for what it ran since the last beat. Idempotent: called whenever
  * its virtual time has to be right, and on every tick.
  */
-static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v)
+static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			  u64 now)
 {
-	u64 now = now_ns(), steal_ns = steal_clock_ns(cpu);
+	u64 steal_ns = steal_clock_ns(cpu);
 	u64 elapsed_ns = time_delta(now, v->beat_ns);
 	u64 run_ns = account_run_ns(elapsed_ns, steal_source == VAWARE_STEAL_KVM,
 				    steal_ns - v->steal_clock_ns, tick_ns);
@@ -249,9 +251,8 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 }
 
 /* Return what a decision needs to know of the task that runs on @v. */
-static inline struct running running_on(const struct vcpu_ctx *v)
+static inline struct running running_on(const struct vcpu_ctx *v, u64 now)
 {
-	u64 now = now_ns();
 	struct running r = {
 		.class = v->run_class,
 		.weight = v->run_weight,

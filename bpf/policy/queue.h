@@ -28,8 +28,8 @@ static inline u64 queue_running_deadline(const struct running *r)
 
 /*
  * Return true if a task of @class with @deadline, which has just woken, takes the vCPU from @r:
- * at once from best-effort work, from other work once that has run its minimum and would queue up
- * behind it.
+ * at once from best-effort work, from other work once that has run its protected time and would
+ * queue up behind it.
  */
 static inline bool queue_preempts(u32 class, u64 deadline, const struct running *r)
 {
@@ -37,16 +37,16 @@ static inline bool queue_preempts(u32 class, u64 deadline, const struct running 
 		return false;
 	if (r->class == VAWARE_CLASS_BEST_EFFORT)
 		return true;
-	return r->ran_ns >= MIN_RUN_NS && vtime_before(deadline, queue_running_deadline(r));
+	return r->ran_ns >= PROTECTED_RUN_NS && vtime_before(deadline, queue_running_deadline(r));
 }
 
 /*
  * Return true if the running task goes on when its slice has ended, though a task with
- * @head_deadline waits: it is still the one with the earliest deadline, and has not yielded.
+ * @head_deadline waits: it is still the one with the earliest deadline.
  */
-static inline bool queue_keeps(const struct running *r, bool yielded, u64 head_deadline)
+static inline bool queue_keeps(const struct running *r, u64 head_deadline)
 {
-	return !yielded && vtime_before(queue_running_deadline(r), head_deadline);
+	return vtime_before(queue_running_deadline(r), head_deadline);
 }
 
 /* Return the slice for a task while @waiting others wait for the same vCPU. */

@@ -20,10 +20,10 @@
 #define SLICE_ALONE_NS (20 * NS_PER_MS)
 
 /*
- * Run time before a waking task may take the vCPU away. Below it the switch costs more than the
- * wait (EEVDF's own minimum is 0.7 ms).
+ * Run time before a waking task may take the vCPU away: a slice, as EEVDF's run-to-parity has it.
+ * Tasks that wake each other all the time would else do little but switch.
  */
-#define MIN_RUN_NS (700 * NS_PER_US)
+#define PROTECTED_RUN_NS SLICE_NS
 
 /* Virtual time that a sleeper may lag behind its queue: its bonus when it wakes. */
 #define LAG_MAX_NS SLICE_NS

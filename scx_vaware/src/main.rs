@@ -4,6 +4,7 @@
 mod cli;
 mod run;
 mod screen;
+mod signals;
 
 use std::process::ExitCode;
 

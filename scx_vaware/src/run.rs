@@ -2,40 +2,18 @@
 //! `scx_vaware run`: load, say so, wait for an end, detach.
 
 use std::mem::MaybeUninit;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::flag;
 use userspace::failure::Failure;
 use userspace::scheduler::{End, Scheduler};
 
 use crate::cli::RunOptions;
 use crate::screen;
+use crate::signals::Signals;
 
-/// How often the loop looks for signals and for an end. Bounds the time to react to either.
-const POLL: Duration = Duration::from_millis(100);
-
-/// What signals ask for.
-struct Requests {
-    stop: Arc<AtomicBool>,
-    reload: Arc<AtomicBool>,
-}
-
-impl Requests {
-    fn listen() -> Result<Self, Failure> {
-        let requests = Self { stop: Arc::default(), reload: Arc::default() };
-        for (signal, request) in
-            [(SIGINT, &requests.stop), (SIGTERM, &requests.stop), (SIGHUP, &requests.reload)]
-        {
-            flag::register(signal, Arc::clone(request)).context("listening for signals")?;
-        }
-        Ok(requests)
-    }
-}
+/// How long the loop sleeps at most. Bounds the time to notice an ejection; each wake-up takes
+/// something from the VM, most where vCPUs are scarce.
+const NAP: Duration = Duration::from_secs(1);
 
 /// Run until a signal, the end of the given time, or an ejection.
 ///
@@ -43,9 +21,9 @@ impl Requests {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     options.config()?;
-    let requests = Requests::listen()?;
+    let mut signals = Signals::listen()?;
     let deadline = options.run_for.map(|time| Instant::now() + time);
-    while run_once(options, &requests, deadline)? == Some(End::Restart) {
+    while run_once(options, &mut signals, deadline)? == Some(End::Restart) {
         println!("scx_vaware: the kernel asks for a restart");
     }
     Ok(())
@@ -54,7 +32,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 /// Load once and run. Return why it ended, `None` if as asked.
 fn run_once(
     options: &RunOptions,
-    requests: &Requests,
+    signals: &mut Signals,
     deadline: Option<Instant>,
 ) -> Result<Option<End>, Failure> {
     let config = options.config()?;
@@ -64,21 +42,24 @@ fn run_once(
 
     let mut shown = (Instant::now(), scheduler.stats()?);
     loop {
-        sleep(POLL);
-        if let Some(end) = scheduler.end() {
-            return match end {
-                End::Restart => Ok(Some(end)),
-                End::Ejected(why) => Err(Failure::Ejected(why)),
-            };
+        let next_line = options.stats.map(|every| shown.0 + every);
+        let wake_at = [deadline, next_line].into_iter().flatten().min();
+        let left = wake_at.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
+        signals.sleep(left.min(NAP))?;
+
+        match scheduler.end() {
+            Some(End::Restart) => return Ok(Some(End::Restart)),
+            Some(End::Ejected(why)) => return Err(Failure::Ejected(why)),
+            None => {}
         }
         let now = Instant::now();
-        if requests.stop.load(Ordering::Relaxed) || deadline.is_some_and(|at| now >= at) {
+        if signals.stop() || deadline.is_some_and(|at| now >= at) {
             break;
         }
-        if requests.reload.swap(false, Ordering::Relaxed) {
+        if signals.take_reload() {
             reload(options, &mut scheduler);
         }
-        if options.stats.is_some_and(|every| now - shown.0 >= every) {
+        if next_line.is_some_and(|at| now >= at) {
             let stats = scheduler.stats()?;
             screen::print_stats(&stats.since(&shown.1), now - shown.0, options.per_vcpu);
             shown = (now, stats);

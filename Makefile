@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# The front door: `make help` lists what can be done. Each target sets up what it needs itself.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help run test build install-deps lint test-unit test-vm clean
+
+export BPF_CLANG ?= $(shell deploy/setup.sh --print-clang 2>/dev/null)
+PYTHON := /usr/bin/python3
+BINARY := target/release/scx_vaware
+FOR ?= 60s
+# On a machine without sched_ext, `make run` loads the scheduler in a lab VM.
+HAS_SCHED_EXT := $(wildcard /sys/kernel/sched_ext)
+
+help: ## List the targets
+	@echo "scx_vaware: a vCPU-aware CPU scheduler for the inside of a cloud VM"
+	@echo
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo "  FOR=20s make run shortens the run; VAWARE_LAB_KERNELS names a folder with lab kernels."
+
+run: build ## Build, and load the scheduler: here if this kernel can, else in a lab VM
+ifneq ($(HAS_SCHED_EXT),)
+	@as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
+		exec $$as_root $(BINARY) --stats 2 --per-vcpu --for $(FOR)
+else
+	@deploy/setup.sh lab
+	@$(PYTHON) eval/demo.py --for $(FOR)
+endif
+
+test: ## Build, and run all tests: lint, unit and property tests, tests in VMs on three kernels
+	@deploy/setup.sh test
+	@$(MAKE) --no-print-directory build lint test-unit test-vm
+
+build: ## Build the scheduler: target/release/scx_vaware
+	@deploy/setup.sh build
+	@BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} cargo build --release --locked
+
+lint: ## Check formats and the linters' opinion
+	cargo fmt --all --check
+	cargo clippy --release --locked --all-targets --quiet -- -D warnings
+	git ls-files '*.c' '*.h' | xargs clang-format-19 --dry-run --Werror
+	target/tools/bin/ruff check --quiet
+	target/tools/bin/ruff format --check --quiet
+	git ls-files '*.sh' .ci/run | xargs shellcheck
+
+test-unit: ## Run unit and property tests: the user half, bpf/policy, the lab and the comparison
+	cargo test --release --locked --quiet --workspace
+	$(PYTHON) -m pytest -q -p no:cacheprovider -m 'not vm' eval/tests
+
+test-vm: ## Run the tests in lab VMs
+	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
+
+clean: ## Remove what was built
+	cargo clean
