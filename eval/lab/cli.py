@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import daemon, kernels, runs, shapes, truth
+from . import daemon, host, kernels, runs, shapes, truth
 from .errors import EX_INTERRUPTED, EX_USAGE, LabError
 from .vm import Vm
 
@@ -33,6 +33,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     args = _parser().parse_args()
     try:
+        if args.do not in (_kernels, _shapes):
+            host.require_root()
         return args.do(args) or 0
     except LabError as why:
         print(f"vlab: {why.message}", file=sys.stderr)
@@ -153,16 +155,16 @@ def _show(data: bytes) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     wanted = [pair.rpartition(":") for pair in args.get]
-    for guest, _, host in wanted:
-        if not (guest and host):
+    for guest, _, here in wanted:
+        if not (guest and here):
             raise LabError("--get takes GUEST:HOST; name both paths", EX_USAGE)
     with _vm(args) as vm:
         before = vm.truth()
         result = vm.run(_shell_line(args.cmd), args.timeout, _show)
         if args.truth:
             print(truth.table(truth.difference(before, vm.truth())), file=sys.stderr)
-        for guest, _, host in wanted:
-            vm.get(guest, host)
+        for guest, _, here in wanted:
+            vm.get(guest, here)
         return result.rc
 
 

@@ -48,6 +48,7 @@ class Vm:
             if not Path(folder).is_dir():
                 raise LabError(f"{folder} is no folder to share; create it first", EX_USAGE)
         shapes.plan(shape, vcpus)
+        host.require_root()
         self.kernel = kernels.find(kernel)
         self.vcpus = vcpus
         self.accel = ""
@@ -71,7 +72,6 @@ class Vm:
 
     def up(self) -> "Vm":
         """Boot and shape. Raises LabError: 69 if something is missing, 75 if it does not boot."""
-        host.require_root()
         host.qemu()
         host.virtiofsd()
         self.accel = accel.choose(self.kernel)
