@@ -14,6 +14,7 @@ from .records import Journal
 from .workloads import ParseError, Workload
 
 MIN_PAIRS = 6  # before the noise is trusted to say that it is low
+LINES_SHOWN = 15  # of the output of a failed run; the journal has more
 MAX_FAILURES = 3  # of an arm in a workload, then the arm sits out
 
 
@@ -142,7 +143,8 @@ class Runner:
             name, first = next(iter(record["metrics"].items()))
             told = f"{name} {first['value']:.6g} {first['unit']}"
         else:
-            told = f"FAILED, {record['failure']}\n{record['output']}".rstrip()
+            last_lines = record["output"].splitlines()[-LINES_SHOWN:]
+            told = "\n  ".join([f"FAILED, {record['failure']}", *last_lines])
         place = f"{record['workload']}, pair {record['pair'] + 1}, {record['arm']}"
         print(f"pairs: {place}: {told}", file=sys.stderr, flush=True)
 

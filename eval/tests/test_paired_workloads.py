@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Numbers read from what the tools print."""
 
+import json
+
 import pytest
 from paired import workloads
 from paired.workloads import ParseError
@@ -46,18 +48,35 @@ stress-ng: info:  [90] successful run completed in 4.04s
 # Two threads: 4 latencies within the histogram, one of 900 us beyond it.
 CYCLICTEST = """\
 WARN: not setting cpu_dma_latency from cyclictest
-# Histogram
-000050 000001	000001
-000100 000001	000000
-000200 000000	000001
-# Total: 000000002 000000002
-# Min Latencies: 00050 00050
-# Avg Latencies: 00075 00383
-# Max Latencies: 00100 00900
-# Histogram Overflows: 00000 00001
-# Histogram Overflow at cycle number:
-# Thread 0:
-# Thread 1: 00002
+{
+  "file_version": 1,
+  "return_code": 0,
+  "num_threads": 2,
+  "thread": {
+    "0": {
+      "histogram": {
+        "50": 1,
+        "100": 1
+      },
+      "cycles": 2,
+      "min": 50,
+      "max": 100,
+      "avg": 75.00,
+      "cpu": 0
+    },
+    "1": {
+      "histogram": {
+        "50": 1,
+        "200": 1
+      },
+      "cycles": 3,
+      "min": 50,
+      "max": 900,
+      "avg": 383.33,
+      "cpu": 1
+    }
+  }
+}
 """
 
 
@@ -81,28 +100,20 @@ def test_cyclictest_over_all_threads_and_beyond_its_histogram():
     values = workloads.parse_cyclictest(CYCLICTEST)
     assert values["p50"] == 100
     assert values["p95"] == values["p99"] == values["max"] == 900
-    assert values["avg"] == pytest.approx((75 * 2 + 383 * 3) / 5)
+    assert values["avg"] == pytest.approx((75 * 2 + 383.33 * 3) / 5)
 
 
 def test_cyclictest_percentiles_of_one_thread():
-    histogram = "".join(f"{us:06} {1:06}\n" for us in range(1, 101))
-    summary = (
-        "# Total: 000000100\n# Avg Latencies: 00050\n# Max Latencies: 00100\n"
-        "# Histogram Overflows: 00000\n"
-    )
-    values = workloads.parse_cyclictest("# Histogram\n" + histogram + summary)
-    assert {name: values[name] for name in ("p50", "p95", "p99", "max")} == {
-        "p50": 50,
-        "p95": 95,
-        "p99": 99,
-        "max": 100,
-    }
+    histogram = {str(latency_us): 1 for latency_us in range(1, 101)}
+    thread = {"histogram": histogram, "cycles": 100, "max": 100, "avg": 50.5}
+    values = workloads.parse_cyclictest(json.dumps({"thread": {"0": thread}}))
+    assert values == {"avg": 50.5, "p50": 50, "p95": 95, "p99": 99, "max": 100}
 
 
 @pytest.mark.parametrize("workload", workloads.base_suite("tcg").values(), ids=lambda w: w.name)
 def test_output_without_numbers_is_an_error_and_no_value(workload):
     with pytest.raises(ParseError):
-        workload.parse("Killed\n")
+        workload.parse("Killed {\n")
 
 
 @pytest.mark.parametrize(
