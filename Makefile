@@ -39,7 +39,7 @@ build: ## Build the scheduler: target/release/scx_vaware
 lint: ## Check formats and the linters' opinion
 	cargo fmt --all --check
 	cargo clippy --release --locked --all-targets --quiet -- -D warnings
-	git ls-files '*.c' '*.h' | xargs clang-format-19 --dry-run --Werror
+	git ls-files '*.c' '*.h' | xargs $$(deploy/setup.sh --print-clang | sed s,clang,clang-format,) --dry-run --Werror
 	target/tools/bin/ruff check --quiet
 	target/tools/bin/ruff format --check --quiet
 	git ls-files '*.sh' .ci/run | xargs shellcheck

@@ -6,7 +6,7 @@
 # on another distribution count. apt installs what misses. The system's own apt sources are never changed.
 set -euo pipefail
 
-readonly RUST_MIN=1.91 CLANG_MIN=17 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
+readonly RUST_MIN=1.91 CLANG_MIN=18 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
