@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGINT, SIGKILL
+from signal import SIGINT
 
 import pytest
 from lab import Handle, LabError, Result, Vm
@@ -20,7 +20,11 @@ DEFAULT_KERNEL = "7.2"
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
-COMPLAINTS = re.compile(r"sched_ext: .*(error|stall)|WARNING: |BUG: |Oops|general protection")
+# Not those about deadline.c: 6.12 loses count of its own deadline server when a vCPU goes offline
+# while sched_ext has the tasks.
+COMPLAINTS = re.compile(
+    r"sched_ext: .*(error|stall)|WARNING: (?!.*sched/deadline\.c)|BUG: |Oops|general protection"
+)
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,7 @@ class GuestScheduler:
 
     It has to become enabled and, unless the test ends it, to stay so without a restart until SIGINT
     ends it with exit code 0. It has to leave a kernel that is back to its own scheduler, and that
-    has not complained.
+    has not complained. The VM ends with a test that fails, and with it what that has left running.
     """
 
     def __init__(self, vm: Vm, *arguments: str):
@@ -87,13 +91,13 @@ class GuestScheduler:
             assert self._as_enabled.state == "enabled"
             assert self._as_enabled.enable_seq == before.enable_seq + 1
         except BaseException:
-            self._handle.kill(SIGKILL)
+            self.vm.down()
             raise
         return self
 
     def __exit__(self, kind: type | None, *_: object) -> None:
         if kind:
-            self._handle.kill(SIGKILL)
+            self.vm.down()
             return
         if self._handle.rc is None:
             self.expect_in_charge()
@@ -143,10 +147,11 @@ class Guests:
         self._kernel = ""
 
     def get(self, kernel: str) -> Vm:
-        """A VM with 4 vCPUs that runs `kernel`, without a scheduler loaded."""
+        """A VM with 4 vCPUs of shape SHAPE that runs `kernel`, without a scheduler loaded."""
         if not (self._vm and self._kernel == kernel and self._is_sound()):
             self.down()
             self._vm, self._kernel = boot(kernel, self._binary), kernel
+        self._vm.shape(SHAPE)
         return self._vm
 
     def down(self) -> None:
@@ -194,12 +199,18 @@ def guests(binary) -> Iterator[Guests]:
     made.down()
 
 
+@pytest.fixture(scope="session")
+def kernel(request) -> str:
+    """The kernel of the test's parameters (see on_kernels)."""
+    return request.param
+
+
 @pytest.fixture
 def guest(guests, kernel) -> Vm:
-    """A VM that runs the `kernel` of the test's parameters (see on_kernels)."""
+    """A VM that runs the test's kernel."""
     return guests.get(kernel)
 
 
 def on_kernels(*kernels: str) -> pytest.MarkDecorator:
     """Run a test on each kernel; all tests of one kernel follow each other."""
-    return pytest.mark.parametrize("kernel", kernels, scope="session")
+    return pytest.mark.parametrize("kernel", kernels, indirect=True)

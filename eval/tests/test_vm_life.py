@@ -10,6 +10,7 @@ from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
     GuestScheduler,
+    boot,
     on_kernels,
     tool,
 )
@@ -61,6 +62,15 @@ def test_it_stays_while_a_vcpu_goes_and_comes_back(guest):
         assert guest.run("touch /tmp/enough").rc == 0
         assert work.wait(LIMIT_S).rc == 0, work.output
     assert guest.run("rm /tmp/enough").rc == 0
+
+
+def test_it_runs_where_there_is_no_other_vcpu(binary):
+    vm = boot(DEFAULT_KERNEL, binary, vcpus=1, shape="floating:1")
+    try:
+        with GuestScheduler(vm):
+            assert vm.run(MESSAGES, LIMIT_S).rc == 0
+    finally:
+        vm.down()
 
 
 @on_kernels(DEFAULT_KERNEL)
