@@ -32,9 +32,8 @@ static bool take_overdue(u64 dsq_id)
 }
 
 /* Run a task of @cpu that nears the wait bound, whatever its deadline. Return true if one did. */
-static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v)
+static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	u64 now = now_ns();
 	bool found;
 
 	if (time_before(now, v->overdue_next_ns))
@@ -67,13 +66,13 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 }
 
 /* Once in a while, take from one other queue that is longer than @cpu's own, or stuck. */
-static bool pull(s32 cpu, struct vcpu_ctx *v, u32 own_waiting)
+static bool pull(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	u64 now = now_ns(), dsq_id;
+	u32 victim, waiting, own_waiting;
 	struct task_struct *head;
-	u32 victim, waiting;
+	u64 dsq_id;
 
-	if (!policy_on(VAWARE_POLICY_BALANCE) || time_before(now, v->balance_next_ns))
+	if (time_before(now, v->balance_next_ns) || !policy_on(VAWARE_POLICY_BALANCE))
 		return false;
 	v->balance_next_ns = now + BALANCE_INTERVAL_NS;
 	victim = v->balance_cursor + 1 < nr_vcpus ? v->balance_cursor + 1 : 0;
@@ -84,6 +83,7 @@ static bool pull(s32 cpu, struct vcpu_ctx *v, u32 own_waiting)
 	waiting = scx_bpf_dsq_nr_queued(dsq_id);
 	if (!waiting)
 		return false;
+	own_waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
 	if (!queue_pulls(own_waiting, waiting, head ? waited_ns(head) : 0) ||
 	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
@@ -107,7 +107,6 @@ static bool take_own(s32 cpu, bool best_effort)
 static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 {
 	bool best_effort = is_best_effort(prev), yielded = v->yielded;
-	u64 dsq_id = vcpu_dsq(cpu, best_effort);
 	struct task_struct *head;
 	struct task_ctx *t;
 	struct running r;
@@ -117,9 +116,7 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 		return true;
 	if (yielded)
 		return take_own(cpu, best_effort);
-	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
-	if (!best_effort && pull(cpu, v, head ? scx_bpf_dsq_nr_queued(dsq_id) : 0))
-		return true;
+	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
 	t = task_ctx_of(prev);
 	if (!head || !t)
 		return false;
@@ -131,8 +128,9 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	u64 now = now_ns();
 
-	if (!v || dispatch_overdue(cpu, v))
+	if (!v || dispatch_overdue(cpu, v, now) || pull(cpu, v, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (replace(cpu, v, prev))

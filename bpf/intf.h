@@ -22,7 +22,8 @@ typedef long long s64;
 enum vaware_policy {
 	/* A waking task with an earlier deadline takes the vCPU from one that has had its slice. */
 	VAWARE_POLICY_PREEMPT = 1 << 0,
-	/* A wakee stays with a waker that is about to sleep, when waking another vCPU is dear. */
+	/* A wakee follows a waker that is about to sleep, if no vCPU is idle or waking one is dear.
+	 */
 	VAWARE_POLICY_SYNC = 1 << 1,
 	/* A busy vCPU takes work from a longer or stuck queue once in a while. */
 	VAWARE_POLICY_BALANCE = 1 << 2,

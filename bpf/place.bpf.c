@@ -17,22 +17,21 @@ static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
 	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 }
 
-/* Return true if @p should go to its waker's vCPU @cpu, which the waker is about to leave. */
-static bool stay_with_waker(struct task_struct *p, s32 cpu, u64 wake_flags)
+/*
+ * Return true if @p may follow its waker, which is about to leave this vCPU @cpu to whoever comes
+ * next; nobody else waits for it.
+ */
+static bool may_follow_waker(struct task_struct *p, s32 cpu, u64 wake_flags)
 {
-	struct vcpu_ctx *v;
-
-	if (!(wake_flags & SCX_WAKE_SYNC) || !policy_on(VAWARE_POLICY_SYNC))
-		return false;
-	v = vcpu_ctx_of(cpu);
-	return v &&
-	       place_stay_with_waker(true, bpf_cpumask_test_cpu(cpu, p->cpus_ptr),
-				     scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)), v->stolen_1024);
+	return (wake_flags & SCX_WAKE_SYNC) && policy_on(VAWARE_POLICY_SYNC) &&
+	       bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_best_effort(p) &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) &&
+	       !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
 }
 
 /*
- * Let @p wait in the queue of vCPU @cpu, which is idle if @slice_ns says so. Into the queue, not
- * the vCPU's local one: should it be slow to wake, another can take the task.
+ * Let @p wait in the queue of vCPU @cpu. Not in its local one: should it be slow to wake, or be
+ * stopped, another can take the task.
  */
 static void wait_on(struct task_struct *p, s32 cpu, u64 slice_ns, u64 deadline, u64 enq_flags)
 {
@@ -69,33 +68,39 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
 s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu = -EBUSY;
+	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
-	struct vcpu_ctx *v;
-	bool idle = false;
+	bool follow;
 
-	if (stay_with_waker(p, this_cpu, wake_flags)) {
-		cpu = this_cpu;
-		count(VAWARE_PLACE_WAKER);
-	} else {
+	if (!here || !t)
+		return prev_cpu; /* to ops.enqueue */
+	follow = may_follow_waker(p, this_cpu, wake_flags);
+	if (!follow || !place_waker_first(here->stolen_1024))
 		cpu = claim_idle(p, prev_cpu);
-		idle = cpu >= 0;
-		if (!idle)
-			cpu = prev_cpu;
-		count(!idle		? VAWARE_PLACE_QUEUED
-		      : cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE
-					: VAWARE_PLACE_OTHER_IDLE);
-	}
-	v = vcpu_ctx_of(cpu);
-	if (!v || !t || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		return cpu; /* to ops.enqueue, on a vCPU that the kernel finds */
-	/* The kernel reschedules an idle vCPU on its own when a task is activated there: no kick.
-	 */
-	if (idle)
+	if (cpu >= 0) {
+		v = vcpu_ctx_of(cpu);
+		if (!v)
+			return cpu;
+		/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
 		wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()), 0);
-	else
-		wake_on_busy(p, t, cpu, v, 0);
-	return cpu;
+		count(cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
+		return cpu;
+	}
+	if (follow) {
+		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
+		 */
+		begin_wait(p, t, this_cpu, here, now_ns());
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
+		count(VAWARE_PLACE_WAKER);
+		return this_cpu;
+	}
+	count(VAWARE_PLACE_QUEUED);
+	v = vcpu_ctx_of(prev_cpu);
+	if (v && bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr))
+		wake_on_busy(p, t, prev_cpu, v, 0);
+	return prev_cpu; /* if that is not allowed any more: to ops.enqueue, where the kernel says
+			  */
 }
 
 /* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */

@@ -42,6 +42,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	}
 	if (vtime_before(v->vclock, t->vtime))
 		v->vclock = t->vtime;
+	v->yielded = 0;
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
 	v->run_vtime = t->vtime;

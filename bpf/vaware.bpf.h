@@ -175,7 +175,10 @@ static inline bool is_pinned(const struct task_struct *p)
 
 static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
 {
-	return account_class(is_best_effort(p), is_vcpu_kthread(p), t->burst_avg_ns);
+	/* A burst that is under way counts at once: a task that never sleeps has no other. */
+	u64 burst_ns = t->burst_ns > t->burst_avg_ns ? t->burst_ns : t->burst_avg_ns;
+
+	return account_class(is_best_effort(p), is_vcpu_kthread(p), burst_ns);
 }
 
 static inline void kick(s32 cpu, u64 flags)
@@ -216,8 +219,8 @@ static inline u64 steal_clock_ns(s32 cpu)
 }
 
 /*
- * Charge @p, which runs on @cpu, for what it ran since the last beat. Idempotent: called whenever
- * its virtual time has to be right, and on every tick.
+ * Charge @p, which runs on @cpu, for what it ran since the last beat until @now. Idempotent: called
+ * whenever its virtual time has to be right, and on every tick.
  */
 static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			  u64 now)

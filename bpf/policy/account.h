@@ -46,14 +46,14 @@ static inline u32 account_stolen_1024(u32 share_1024, u64 run_ns, u64 stolen_ns)
 	return (share_1024 * (1024 - weight) + stolen_ns * 1024 / total_ns * weight) / 1024;
 }
 
-/* Return the class of a task (enum vaware_class) from its policy and its average burst. */
-static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 burst_avg_ns)
+/* Return the class of a task (enum vaware_class) from its policy and its burst. */
+static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 burst_ns)
 {
 	if (own_vcpu_kthread)
 		return VAWARE_CLASS_KERNEL;
 	if (best_effort)
 		return VAWARE_CLASS_BEST_EFFORT;
-	return burst_avg_ns < LATENCY_BURST_NS ? VAWARE_CLASS_LATENCY : VAWARE_CLASS_THROUGHPUT;
+	return burst_ns < LATENCY_BURST_NS ? VAWARE_CLASS_LATENCY : VAWARE_CLASS_THROUGHPUT;
 }
 
 /* Return the bucket of the wait histogram that @wait_ns falls into (see VAWARE_WAIT_BUCKETS). */

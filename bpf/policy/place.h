@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where a waking task goes when no vCPU is idle for it, and where one whose slice ended goes.
+ * Where a waking task goes, and one whose slice ended.
  */
 #ifndef VAWARE_POLICY_PLACE_H
 #define VAWARE_POLICY_PLACE_H
@@ -9,16 +9,13 @@
 #include "tunables.h"
 
 /*
- * Return true if a wakee should stay with its waker rather than wake the idle vCPU it could have.
- *
- * The waker said that it is about to sleep (@sync), nobody else waits for its vCPU, and vCPUs here
- * are stopped often enough (@stolen_1024) that waking one means waiting for the hypervisor, while
- * the waker's own vCPU is awake at this moment.
+ * Return true if a wakee whose waker is about to sleep should follow it rather than wake an idle
+ * vCPU: vCPUs here are stopped often enough (@stolen_1024) that to wake one is to wait for the
+ * hypervisor, while the waker's own is awake at this moment.
  */
-static inline bool place_stay_with_waker(bool sync, bool waker_allowed, u32 waker_waiting,
-					 u32 stolen_1024)
+static inline bool place_waker_first(u32 stolen_1024)
 {
-	return sync && waker_allowed && !waker_waiting && stolen_1024 >= STOLEN_DEAR_1024;
+	return stolen_1024 >= STOLEN_DEAR_1024;
 }
 
 /*

@@ -52,7 +52,7 @@ pub struct RunOptions {
     /// With --stats: print a line for each vCPU, too.
     #[arg(long, requires = "stats")]
     pub per_vcpu: bool,
-    /// End by itself after so many seconds.
+    /// End by itself so many seconds after it was enabled.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub run_for: Option<Duration>,
 }

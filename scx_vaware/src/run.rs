@@ -22,23 +22,28 @@ const NAP: Duration = Duration::from_secs(1);
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     options.config()?;
     let mut signals = Signals::listen()?;
-    let deadline = options.run_for.map(|time| Instant::now() + time);
-    while run_once(options, &mut signals, deadline)? == Some(End::Restart) {
+    let mut deadline = None;
+    while run_once(options, &mut signals, &mut deadline)? == Some(End::Restart) {
         println!("scx_vaware: the kernel asks for a restart");
     }
     Ok(())
 }
 
-/// Load once and run. Return why it ended, `None` if as asked.
+/// Load once and run. Return why it ended, `None` if as asked. The time to run begins when the
+/// scheduler is first enabled, and goes on over a restart.
 fn run_once(
     options: &RunOptions,
     signals: &mut Signals,
-    deadline: Option<Instant>,
+    deadline: &mut Option<Instant>,
 ) -> Result<Option<End>, Failure> {
     let config = options.config()?;
     let mut storage = MaybeUninit::uninit();
     let mut scheduler = Scheduler::start(&mut storage, &config)?;
     screen::print_start(&scheduler, &config);
+    if deadline.is_none() {
+        *deadline = options.run_for.map(|time| Instant::now() + time);
+    }
+    let deadline = *deadline;
 
     let mut shown = (Instant::now(), scheduler.stats()?);
     loop {

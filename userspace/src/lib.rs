@@ -5,6 +5,7 @@
 pub mod config;
 pub mod failure;
 pub mod kernel;
+mod libbpf_log;
 pub mod policy;
 pub mod scheduler;
 pub mod stats;

@@ -23,7 +23,7 @@ pub const POLICIES: [Policy; 3] = [
     Policy {
         name: "sync",
         bit: intf::vaware_policy_VAWARE_POLICY_SYNC as u64,
-        purpose: "a wakee stays with a waker about to sleep where vCPUs are stolen from",
+        purpose: "a wakee follows a waker about to sleep if waking a vCPU is dear",
     },
     Policy {
         name: "balance",

@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{Stats, VcpuStats};
-use crate::{intf, kernel};
+use crate::{intf, kernel, libbpf_log};
 
 /// The name under which the kernel knows us; it appends version and target.
 const OPS_NAME: &str = "scx_vaware";
@@ -56,7 +56,9 @@ impl<'a> Scheduler<'a> {
         kernel::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
         let announced = hypervisor::announced();
-        let mut scheduler = Self::load(storage, config, vcpus, announced)?;
+        libbpf_log::keep();
+        let mut scheduler = Self::load(storage, config, vcpus, announced)
+            .map_err(|error| error.context(libbpf_log::said()))?;
         scheduler.set_policies(config.policies)?;
         let Self { skel, .. } = &mut scheduler;
         scheduler.link = Some(scx_ops_attach!(skel, vaware)?);
