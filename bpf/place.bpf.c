@@ -5,12 +5,24 @@
  */
 #include "vaware.bpf.h"
 
+/* Return true if some vCPU is idle: a cheap look before a search that would find none. */
+static bool any_idle(void)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool any = !bpf_cpumask_empty(idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return any;
+}
+
 /*
  * Claim an idle vCPU for @p, first the one it ran on last. Return it, or -EBUSY. The kernel's
  * search is by words of a mask: bounded for any number of vCPUs.
  */
 static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
 {
+	if (!any_idle())
+		return -EBUSY;
 	if (bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr) &&
 	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;

@@ -63,12 +63,12 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (!v || !t)
 		return;
 	charge(p, t, cpu, v, now_ns());
-	r = running_on(v, v->beat_ns);
-	if (r.ran_ns < SLICE_NS || !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
+	/* Somebody may wait by now, while the slice is a long one from when nobody did. */
+	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
 		return;
-	/* Somebody waits, and the slice may be a long one from when nobody did. */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
-	if (head && (r.class == VAWARE_CLASS_BEST_EFFORT || !queue_keeps(&r, head->scx.dsq_vtime)))
+	r = running_on(v, v->beat_ns);
+	if (head && queue_gives_way(head->scx.dsq_vtime, &r))
 		scx_bpf_task_set_slice(p, 0);
 }
 

@@ -26,6 +26,14 @@ static inline u64 queue_running_deadline(const struct running *r)
 			      SLICE_NS);
 }
 
+/* Return for how long @r runs undisturbed by a waking task of @class. */
+static inline u64 queue_protected_ns(u32 class, const struct running *r)
+{
+	return class == VAWARE_CLASS_LATENCY && r->class == VAWARE_CLASS_THROUGHPUT
+		       ? PROTECTED_FROM_LATENCY_NS
+		       : PROTECTED_RUN_NS;
+}
+
 /*
  * Return true if a task of @class with @deadline, which has just woken, takes the vCPU from @r:
  * at once from best-effort work, from other work once that has run its protected time and would
@@ -37,7 +45,19 @@ static inline bool queue_preempts(u32 class, u64 deadline, const struct running 
 		return false;
 	if (r->class == VAWARE_CLASS_BEST_EFFORT)
 		return true;
-	return r->ran_ns >= PROTECTED_RUN_NS && vtime_before(deadline, queue_running_deadline(r));
+	return r->ran_ns >= queue_protected_ns(class, r) &&
+	       vtime_before(deadline, queue_running_deadline(r));
+}
+
+/*
+ * Return true if @r gives way on a tick to the head of its queue, which has @head_deadline. Ticks
+ * are seldom enough that no longer protection is needed.
+ */
+static inline bool queue_gives_way(u64 head_deadline, const struct running *r)
+{
+	return r->class == VAWARE_CLASS_BEST_EFFORT ||
+	       (r->ran_ns >= PROTECTED_FROM_LATENCY_NS &&
+		!vtime_before(queue_running_deadline(r), head_deadline));
 }
 
 /*

@@ -42,8 +42,23 @@ proptest! {
 
     #[test]
     fn normal_work_runs_its_protected_time(deadline: u64, ran_ns in 0..3 * MS, r in any_running()) {
-        let r = running { class: THROUGHPUT, ran_ns, ..r };
-        prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &r)));
+        let peer = running { class: LATENCY, ran_ns, ..r };
+        prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &peer)));
+        prop_assert!(!pure!(queue_preempts(THROUGHPUT, deadline, &peer)));
+        let bound = running { class: THROUGHPUT, ran_ns: ran_ns / 6, ..r };
+        prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &bound)));
+    }
+
+    #[test]
+    fn who_can_be_preempted_gives_way_on_the_tick(deadline: u64, r in any_running()) {
+        if pure!(queue_preempts(LATENCY, deadline, &r)) {
+            prop_assert!(pure!(queue_gives_way(deadline, &r)));
+        }
+    }
+
+    #[test]
+    fn latency_waits_for_cpu_bound_work_no_longer_than_for_others(r in any_running()) {
+        prop_assert!(pure!(queue_protected_ns(LATENCY, &r)) <= pure!(queue_protected_ns(THROUGHPUT, &r)));
     }
 
     #[test]
