@@ -116,11 +116,13 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 		return true;
 	if (yielded)
 		return take_own(cpu, best_effort);
-	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
 	t = task_ctx_of(prev);
-	if (!head || !t)
+	if (!t)
 		return false;
 	charge(prev, t, cpu, v, now_ns());
+	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
+	if (!head)
+		return false;
 	r = running_on(v, v->beat_ns);
 	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, best_effort);
 }
@@ -135,6 +137,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (replace(cpu, v, prev))
 			return;
+		advance_vclock(v, v->run_vtime);
 		scx_bpf_task_set_slice(prev,
 				       queue_slice_ns(scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))));
 		count(VAWARE_DISPATCH_KEEP);

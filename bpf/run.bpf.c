@@ -40,8 +40,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 		t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
 		t->vcpu = cpu;
 	}
-	if (vtime_before(v->vclock, t->vtime))
-		v->vclock = t->vtime;
+	advance_vclock(v, t->vtime);
 	v->yielded = 0;
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
@@ -63,12 +62,15 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (!v || !t)
 		return;
 	charge(p, t, cpu, v, now_ns());
-	/* Somebody may wait by now, while the slice is a long one from when nobody did. */
-	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
+	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))) {
+		advance_vclock(v, t->vtime);
 		return;
+	}
+	/* Somebody waits by now, while the slice may be a long one from when nobody did. */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
+	t = head ? task_ctx_of(head) : NULL;
 	r = running_on(v, v->beat_ns);
-	if (head && queue_gives_way(head->scx.dsq_vtime, &r))
+	if (t && queue_preempts(task_class(head, t), head->scx.dsq_vtime, &r))
 		scx_bpf_task_set_slice(p, 0);
 }
 

@@ -253,6 +253,16 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 	}
 }
 
+/*
+ * Move the clock of @v on to @vtime, that of the task which it goes on with: the earliest there is.
+ * New tasks then enter beside it, not behind by all that it ran alone.
+ */
+static inline void advance_vclock(struct vcpu_ctx *v, u64 vtime)
+{
+	if (vtime_before(v->vclock, vtime))
+		v->vclock = vtime;
+}
+
 /* Return what a decision needs to know of the task that runs on @v. */
 static inline struct running running_on(const struct vcpu_ctx *v, u64 now)
 {

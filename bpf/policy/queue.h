@@ -26,7 +26,7 @@ static inline u64 queue_running_deadline(const struct running *r)
 			      SLICE_NS);
 }
 
-/* Return for how long @r runs undisturbed by a waking task of @class. */
+/* Return for how long @r runs undisturbed by a waiting task of @class. */
 static inline u64 queue_protected_ns(u32 class, const struct running *r)
 {
 	return class == VAWARE_CLASS_LATENCY && r->class == VAWARE_CLASS_THROUGHPUT
@@ -35,7 +35,7 @@ static inline u64 queue_protected_ns(u32 class, const struct running *r)
 }
 
 /*
- * Return true if a task of @class with @deadline, which has just woken, takes the vCPU from @r:
+ * Return true if a waiting task of @class with @deadline takes the vCPU from @r within its slice:
  * at once from best-effort work, from other work once that has run its protected time and would
  * queue up behind it.
  */
@@ -47,17 +47,6 @@ static inline bool queue_preempts(u32 class, u64 deadline, const struct running 
 		return true;
 	return r->ran_ns >= queue_protected_ns(class, r) &&
 	       vtime_before(deadline, queue_running_deadline(r));
-}
-
-/*
- * Return true if @r gives way on a tick to the head of its queue, which has @head_deadline. Ticks
- * are seldom enough that no longer protection is needed.
- */
-static inline bool queue_gives_way(u64 head_deadline, const struct running *r)
-{
-	return r->class == VAWARE_CLASS_BEST_EFFORT ||
-	       (r->ran_ns >= PROTECTED_FROM_LATENCY_NS &&
-		!vtime_before(queue_running_deadline(r), head_deadline));
 }
 
 /*

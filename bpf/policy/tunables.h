@@ -29,7 +29,7 @@
  * The same where a latency-sensitive task wakes and a CPU-bound one runs: such pairs are seldom,
  * and the wait hurts more than the switch.
  */
-#define PROTECTED_FROM_LATENCY_NS (500 * NS_PER_US)
+#define PROTECTED_FROM_LATENCY_NS (100 * NS_PER_US)
 
 /* Virtual time that a sleeper may lag behind its queue: its bonus when it wakes. */
 #define LAG_MAX_NS SLICE_NS

@@ -11,6 +11,9 @@ use std::process::ExitCode;
 use clap::Parser;
 
 fn main() -> ExitCode {
+    // As other command-line tools: end quietly, and detach, when nobody reads the output any more.
+    // SAFETY: no other thread runs yet, and the default action is no code of ours.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     let arguments = cli::Arguments::parse();
     match run::run(&arguments.options()) {
         Ok(()) => ExitCode::SUCCESS,

@@ -45,15 +45,8 @@ proptest! {
         let peer = running { class: LATENCY, ran_ns, ..r };
         prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &peer)));
         prop_assert!(!pure!(queue_preempts(THROUGHPUT, deadline, &peer)));
-        let bound = running { class: THROUGHPUT, ran_ns: ran_ns / 6, ..r };
+        let bound = running { class: THROUGHPUT, ran_ns: ran_ns / 30, ..r };
         prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &bound)));
-    }
-
-    #[test]
-    fn who_can_be_preempted_gives_way_on_the_tick(deadline: u64, r in any_running()) {
-        if pure!(queue_preempts(LATENCY, deadline, &r)) {
-            prop_assert!(pure!(queue_gives_way(deadline, &r)));
-        }
     }
 
     #[test]
