@@ -156,10 +156,17 @@ class Machine:
 
     def _connect(self) -> Channel:
         path = self._run.path / "agent.sock"
-        self._wait_for_socket(path, self._qemu, "qemu.log")
-        line = socket.socket(socket.AF_UNIX)
-        line.connect(str(path))
-        return Channel(line, self.epitaph)
+        while True:
+            self._wait_for_socket(path, self._qemu, "qemu.log")
+            line = socket.socket(socket.AF_UNIX)
+            try:
+                line.connect(str(path))
+                return Channel(line, self.epitaph)
+            except ConnectionRefusedError:  # QEMU does not listen yet, or has died meanwhile
+                line.close()
+                if self._qemu.poll() is not None:
+                    raise BootFailed(f"QEMU ended at once{self.epitaph()}") from None
+                time.sleep(POLL_S)
 
     def _check_alive(self) -> None:
         if self.channel.closed.is_set() or self._qemu.poll() is not None:
