@@ -33,13 +33,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 
 	if (!v || !t)
 		return;
-	if (t->vcpu != cpu) {
-		/* Taken from another vCPU's queue. */
-		struct vcpu_ctx *from = vcpu_ctx_of(t->vcpu);
-
-		t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
-		t->vcpu = cpu;
-	}
+	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
 	advance_vclock(v, t->vtime);
 	v->yielded = 0;
 	v->run_class = task_class(p, t);

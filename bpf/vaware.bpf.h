@@ -187,6 +187,18 @@ static inline void kick(s32 cpu, u64 flags)
 	count(VAWARE_KICKS);
 }
 
+/* Make the virtual time of @t relative to the clock of @v, that of vCPU @cpu. */
+static inline void carry_vtime(struct task_ctx *t, s32 cpu, const struct vcpu_ctx *v)
+{
+	const struct vcpu_ctx *from;
+
+	if (t->vcpu == cpu)
+		return;
+	from = vcpu_ctx_of(t->vcpu);
+	t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
+	t->vcpu = cpu;
+}
+
 /*
  * Begin the wait of @p for vCPU @cpu: carry its virtual time over to that vCPU's clock. Return the
  * deadline by which it is queued.
@@ -194,12 +206,7 @@ static inline void kick(s32 cpu, u64 flags)
 static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			     u64 now)
 {
-	if (t->vcpu != cpu) {
-		struct vcpu_ctx *from = vcpu_ctx_of(t->vcpu);
-
-		t->vtime = from ? vtime_rebase(t->vtime, from->vclock, v->vclock) : v->vclock;
-		t->vcpu = cpu;
-	}
+	carry_vtime(t, cpu, v);
 	t->vtime = vtime_enter(t->vtime, v->vclock);
 	t->queued_ns = now;
 	return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);

@@ -20,8 +20,6 @@ use crate::skel::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{Stats, VcpuStats};
 use crate::{intf, kernel, libbpf_log};
 
-/// The name under which the kernel knows us; it appends version and target.
-const OPS_NAME: &str = "scx_vaware";
 const STATE_LIMIT: Duration = Duration::from_secs(10);
 
 /// How the scheduler ended.
@@ -212,9 +210,4 @@ fn text(buffer: &[std::ffi::c_char]) -> String {
     CStr::from_bytes_until_nul(&bytes)
         .map(|text| text.to_string_lossy().into_owned())
         .unwrap_or_else(|_| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The name under which `/sys/kernel/sched_ext/root/ops` shows this scheduler.
-pub fn is_ours(ops_name: &str) -> bool {
-    ops_name.starts_with(OPS_NAME)
 }
