@@ -63,6 +63,30 @@ enum vaware_counter {
 };
 
 /*
+ * What the daemon has found out about one vCPU, for the policies: map `vcpu_inputs`, by vCPU
+ * number. Written by the daemon (userspace/src/inputs.rs), read here. Groups are named by the
+ * lowest number of their vCPUs.
+ */
+enum vaware_vcpu_flag {
+	VAWARE_VCPU_STRAGGLER = 1 << 0, /* far slower than the others: for best-effort work */
+	VAWARE_VCPU_STACKED = 1 << 1,	/* shares its time with another that is used instead */
+};
+
+/* vCPUs that a decision looks at: the bound that holds for any number of vCPUs. */
+#define VAWARE_NEAR_VCPUS 16
+
+struct vaware_vcpu_inputs {
+	u64 valid_until_jiffies; /* the rest counts until then: the daemon's heartbeat; 0: never */
+	u32 capacity_1024;	 /* share of a core x its speed; 1024: a whole one of the best */
+	u32 flags;		 /* of enum vaware_vcpu_flag */
+	u32 sibling; /* the other hardware thread of its core; its own number if there is none */
+	u32 llc;     /* vCPUs that share the last-level cache */
+	u32 nr_near; /* entries of `near` in use */
+	u32 near[VAWARE_NEAR_VCPUS]; /* other vCPUs, the best for this one's work first */
+	u32 unused;
+};
+
+/*
  * Waits in runqueues: bucket 0 holds waits below 1 us, bucket i those in [2^(i-1), 2^i) us,
  * the last one everything from there up (2^24 us = 17 s).
  */

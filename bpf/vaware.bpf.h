@@ -96,6 +96,14 @@ struct {
 } vcpu_stats SEC(".maps") __weak;
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vaware_vcpu_inputs);
+} vcpu_inputs SEC(".maps") __weak;
+
+struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
@@ -112,6 +120,15 @@ static inline struct vcpu_ctx *vcpu_ctx_of(s32 cpu)
 static inline struct task_ctx *task_ctx_of(struct task_struct *p)
 {
 	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+/* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
+static inline struct vaware_vcpu_inputs *inputs_of(s32 cpu)
+{
+	u32 key = cpu;
+	struct vaware_vcpu_inputs *in = bpf_map_lookup_elem(&vcpu_inputs, &key);
+
+	return in && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
 }
 
 /* Return the counters of the vCPU that this runs on. */

@@ -4,6 +4,7 @@
 
 pub mod config;
 pub mod failure;
+pub mod inputs;
 pub mod kernel;
 mod libbpf_log;
 pub mod policy;

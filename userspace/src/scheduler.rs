@@ -15,6 +15,7 @@ use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::config::Config;
 use crate::failure::Failure;
+use crate::inputs::Inputs;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{Stats, VcpuStats};
@@ -82,6 +83,7 @@ impl<'a> Scheduler<'a> {
         let nr_vcpus = vcpus.nr_ids();
         skel.maps.vcpu_ctxs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
@@ -107,6 +109,14 @@ impl<'a> Scheduler<'a> {
 
     /// Tell the kernel half how long a tick is.
     fn learn_tick(&mut self) -> anyhow::Result<()> {
+        let clock = self.clocks()?;
+        self.tick_ns = kernel::tick_ns(clock.jiffies, clock.monotonic_ns);
+        self.data()?.tick_ns = self.tick_ns;
+        Ok(())
+    }
+
+    /// Read the kernel's clocks.
+    fn clocks(&self) -> anyhow::Result<intf::vaware_clock> {
         let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0 };
         // SAFETY: plain integers, borrowed for this call alone.
         let bytes = unsafe {
@@ -120,8 +130,31 @@ impl<'a> Scheduler<'a> {
             .vaware_read_clocks
             .test_run(ProgramInput { context_in: Some(bytes), ..Default::default() })
             .context("reading the kernel's clocks")?;
-        self.tick_ns = kernel::tick_ns(clock.jiffies, clock.monotonic_ns);
-        self.data()?.tick_ns = self.tick_ns;
+        Ok(clock)
+    }
+
+    /// Tell the kernel half what was found out about the vCPUs. It counts for `valid`: call this
+    /// more often than that, for it is also the daemon's heartbeat. vCPUs that `inputs` does not
+    /// name keep what they had, until that is too old.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn set_inputs(&self, inputs: &[Inputs], valid: Duration) -> anyhow::Result<()> {
+        let until =
+            self.clocks()?.jiffies + u64::try_from(valid.as_nanos())?.div_ceil(self.tick_ns.max(1));
+        for inputs in inputs.iter().filter(|inputs| inputs.vcpu < self.vcpus.nr_ids()) {
+            let value = inputs.for_kernel(until);
+            // SAFETY: a struct of integers without padding, borrowed for this call alone.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(
+                    (&raw const value).cast::<u8>(),
+                    size_of::<intf::vaware_vcpu_inputs>(),
+                )
+            };
+            let map = &self.skel.maps.vcpu_inputs;
+            map.update(&inputs.vcpu.to_ne_bytes(), bytes, MapFlags::ANY)
+                .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
+        }
         Ok(())
     }
 

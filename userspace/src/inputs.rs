@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the kernel half is told about the vCPUs: whom it bans from normal work, and in which order
+//! it looks at the others. Facts in, `struct vaware_vcpu_inputs` out; nothing here measures.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::intf;
+
+const NEAR: usize = intf::VAWARE_NEAR_VCPUS as usize;
+const STRAGGLER: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STRAGGLER;
+const STACKED: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STACKED;
+
+/// Capacities within an eighth of a core of each other count as equal: they are measured, and a
+/// move costs more than so small a difference gains.
+const CAPACITY_STEP_1024: u32 = 128;
+
+/// What is known of an online vCPU. Groups are named by any number that their members share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    pub vcpu: u32,
+    /// Share of a core x its speed; 1024 is a whole core of the best speed. 1024 if unknown.
+    pub capacity_1024: u32,
+    /// Far slower than the others, by a verdict that is still fresh.
+    pub straggler: bool,
+    /// vCPUs that never run at the same time, for they share one hardware thread.
+    pub stack: u32,
+    /// vCPUs that are hardware threads of one core.
+    pub core: u32,
+    /// vCPUs that share the last-level cache.
+    pub llc: u32,
+}
+
+impl Facts {
+    /// A vCPU of which nothing is known: as good as any, and sharing nothing but the cache.
+    pub fn unknown(vcpu: u32) -> Self {
+        let (capacity_1024, straggler) = (1024, false);
+        Self { vcpu, capacity_1024, straggler, stack: vcpu, core: vcpu, llc: 0 }
+    }
+}
+
+/// What the kernel half is told about one vCPU.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Inputs {
+    pub vcpu: u32,
+    pub capacity_1024: u32,
+    /// For best-effort work only.
+    pub straggler: bool,
+    /// Not used, because another vCPU of its stack is.
+    pub stacked: bool,
+    /// The other hardware thread of its core, or itself.
+    pub sibling: u32,
+    /// The lowest vCPU of its last-level cache.
+    pub llc: u32,
+    /// Other vCPUs, the best for its work first.
+    pub near: Vec<u32>,
+}
+
+impl Inputs {
+    /// Whether normal work keeps away from it.
+    pub fn banned(&self) -> bool {
+        self.straggler || self.stacked
+    }
+
+    /// The struct that the kernel half reads, valid until the kernel's tick counter has this value.
+    pub fn for_kernel(&self, valid_until_jiffies: u64) -> intf::vaware_vcpu_inputs {
+        let mut near = [0; NEAR];
+        for (entry, vcpu) in near.iter_mut().zip(&self.near) {
+            *entry = *vcpu;
+        }
+        intf::vaware_vcpu_inputs {
+            valid_until_jiffies,
+            capacity_1024: self.capacity_1024,
+            flags: if self.straggler { STRAGGLER } else { 0 }
+                | if self.stacked { STACKED } else { 0 },
+            sibling: self.sibling,
+            llc: self.llc,
+            nr_near: self.near.len().min(NEAR) as u32,
+            near,
+            unused: 0,
+        }
+    }
+}
+
+/// Decide what the kernel half is told. `before` is what it was told last: of two equal vCPUs of a
+/// stack the one stays in use that was, for to change costs its caches.
+///
+/// One vCPU of each stack is used, the one with the most capacity. Of the others at most half are
+/// banned as stragglers, the slowest ones.
+pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
+    let used = |vcpu: u32| before.iter().any(|old| old.vcpu == vcpu && !old.stacked);
+    let mut leaders: BTreeMap<u32, &Facts> = BTreeMap::new();
+    for fact in facts {
+        let rank = |f: &Facts| {
+            (!f.straggler, f.capacity_1024 / CAPACITY_STEP_1024, used(f.vcpu), Reverse(f.vcpu))
+        };
+        let leader = leaders.entry(fact.stack).or_insert(fact);
+        if rank(fact) > rank(leader) {
+            *leader = fact;
+        }
+    }
+    let is_stacked = |fact: &Facts| leaders.get(&fact.stack).is_some_and(|l| l.vcpu != fact.vcpu);
+
+    let mut slow: Vec<_> = facts.iter().filter(|f| f.straggler && !is_stacked(f)).collect();
+    slow.sort_by_key(|fact| (fact.capacity_1024, fact.vcpu));
+    slow.truncate(leaders.len() / 2);
+    let is_slow = |fact: &Facts| slow.iter().any(|s| s.vcpu == fact.vcpu);
+
+    facts
+        .iter()
+        .map(|fact| Inputs {
+            vcpu: fact.vcpu,
+            capacity_1024: fact.capacity_1024,
+            straggler: is_slow(fact),
+            stacked: is_stacked(fact),
+            sibling: facts
+                .iter()
+                .find(|f| f.core == fact.core && f.vcpu != fact.vcpu && !is_stacked(f))
+                .map_or(fact.vcpu, |f| f.vcpu),
+            llc: facts.iter().filter(|f| f.llc == fact.llc).map(|f| f.vcpu).min().unwrap_or(0),
+            near: near(fact, facts, |f| is_slow(f) || is_stacked(f)),
+        })
+        .collect()
+}
+
+/// The other vCPUs in the order in which the work of `own` should look at them: those in use, of its
+/// cache, with the most capacity first. Those that are equal follow it by number, so that no vCPU is
+/// everybody's first choice.
+fn near(own: &Facts, facts: &[Facts], banned: impl Fn(&Facts) -> bool) -> Vec<u32> {
+    let mut others: Vec<_> = facts.iter().filter(|f| f.vcpu != own.vcpu).collect();
+    others.sort_by_key(|f| {
+        (
+            banned(f),
+            f.llc != own.llc,
+            Reverse(f.capacity_1024 / CAPACITY_STEP_1024),
+            f.vcpu.wrapping_sub(own.vcpu),
+        )
+    });
+    others.iter().take(NEAR).map(|f| f.vcpu).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vcpus(n: u32) -> Vec<Facts> {
+        (0..n).map(Facts::unknown).collect()
+    }
+
+    fn banned(inputs: &[Inputs]) -> Vec<u32> {
+        inputs.iter().filter(|i| i.banned()).map(|i| i.vcpu).collect()
+    }
+
+    #[test]
+    fn nothing_found_bans_nobody() {
+        let inputs = plan(&vcpus(4), &[]);
+        assert!(banned(&inputs).is_empty());
+        assert_eq!(inputs[2].near, [3, 0, 1]);
+        assert_eq!(inputs[2].sibling, 2);
+    }
+
+    #[test]
+    fn one_of_a_stack_is_used_and_stays_so() {
+        let mut facts = vcpus(4);
+        (facts[1].stack, facts[3].stack) = (0, 2);
+        let first = plan(&facts, &[]);
+        assert_eq!(banned(&first), [1, 3]);
+        facts[1].capacity_1024 = 2 * facts[0].capacity_1024;
+        let second = plan(&facts, &first);
+        assert_eq!(banned(&second), [0, 3]);
+        facts[1].capacity_1024 = facts[0].capacity_1024;
+        assert_eq!(banned(&plan(&facts, &second)), [0, 3]);
+    }
+
+    #[test]
+    fn a_straggler_does_not_lead_its_stack() {
+        let mut facts = vcpus(3);
+        (facts[0].straggler, facts[1].stack) = (true, 0);
+        let inputs = plan(&facts, &[]);
+        assert!(inputs[0].stacked && !inputs[1].banned());
+    }
+
+    #[test]
+    fn at_most_half_are_banned_as_stragglers_and_the_slowest() {
+        for n in 1..9 {
+            let mut facts = vcpus(n);
+            for fact in &mut facts {
+                (fact.straggler, fact.capacity_1024) = (true, 100 - fact.vcpu);
+            }
+            let inputs = plan(&facts, &[]);
+            let expected: Vec<_> = (n - n / 2..n).collect();
+            assert_eq!(banned(&inputs), expected);
+        }
+    }
+
+    #[test]
+    fn work_looks_at_its_own_cache_first_and_at_banned_vcpus_last() {
+        let mut facts = vcpus(6);
+        for fact in &mut facts[3..] {
+            fact.llc = 1;
+        }
+        facts[1].straggler = true;
+        facts[4].capacity_1024 = 300;
+        let inputs = plan(&facts, &[]);
+        assert_eq!(inputs[0].near, [2, 3, 5, 4, 1]);
+        assert_eq!(inputs[5].near, [3, 4, 0, 2, 1]);
+        assert_eq!((inputs[2].llc, inputs[5].llc), (0, 3));
+    }
+
+    #[test]
+    fn siblings_are_those_of_a_core_in_use() {
+        let mut facts = vcpus(4);
+        (facts[1].core, facts[3].core) = (0, 2);
+        facts[3].stack = 2;
+        let inputs = plan(&facts, &[]);
+        assert_eq!([0, 1, 2, 3].map(|v: usize| inputs[v].sibling), [1, 0, 2, 2]);
+    }
+
+    #[test]
+    fn large_vms_get_lists_of_bounded_length() {
+        let inputs = plan(&vcpus(1024), &[]);
+        assert!(inputs.iter().all(|i| i.near.len() == NEAR));
+        assert_eq!(inputs[1023].near[0], 0);
+        assert_eq!(inputs[0].for_kernel(9).nr_near, NEAR as u32);
+    }
+}
