@@ -124,6 +124,7 @@ needs_lab() {
     cat <<END
 QEMU for x86 ($QEMU_WANTED or newer)|QEMU|has_qemu
 virtiofsd|VIRTIOFSD|has_virtiofsd
+libbpf headers (for the imitated steal clock)|libbpf-dev|has_lib libbpf
 Python 3.11 or newer as /usr/bin/python3|python3|/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 numpy for /usr/bin/python3|python3-numpy|has_python_module numpy
 scipy for /usr/bin/python3|python3-scipy|has_python_module scipy

@@ -2,13 +2,16 @@
 """The lab: VMs whose vCPUs the host stops, throttles and stacks on demand. See README.md."""
 
 from . import kernels, shapes, truth
-from .channel import Handle, Result
+from .channel import ClockReading, Handle, Result
+from .clocks import Alignment
 from .errors import CommandTimeout, LabError
 from .kernels import Kernel
 from .truth import InactivePeriods, VcpuTruth
 from .vm import Vm
 
 __all__ = [
+    "Alignment",
+    "ClockReading",
     "CommandTimeout",
     "Handle",
     "InactivePeriods",

@@ -7,6 +7,7 @@ Frames are lines of JSON, output is base64 (guest/agent.py has the other end).
 import base64
 import contextlib
 import json
+import queue
 import socket
 import threading
 import time
@@ -17,6 +18,15 @@ from signal import SIGKILL, SIGTERM
 from .errors import EX_NOT_UP, CommandTimeout, LabError
 
 KILL_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class ClockReading:
+    """CLOCK_MONOTONIC of host and guest at one time, up to `error_ns`: half the way to and fro."""
+
+    host_ns: int
+    guest_ns: int
+    error_ns: int
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,7 @@ class Channel:
         self._sock = sock
         self._lock = threading.Lock()
         self._handles: dict[int, Handle] = {}
+        self._clocks: dict[int, queue.SimpleQueue] = {}
         self._next = 0
         threading.Thread(target=self._read, name="lab-channel", daemon=True).start()
 
@@ -137,6 +148,24 @@ class Channel:
             self._handles[self._next] = handle
         self.send({"id": handle.number, "run": cmd, "env": env or {}, "cwd": cwd})
         return handle
+
+    def ask_clock(self, timeout_s: float) -> ClockReading:
+        """Read CLOCK_MONOTONIC on both sides. Raises LabError (75) if no answer comes in time."""
+        with self._lock:
+            self._next += 1
+            number = self._next
+            answer = self._clocks[number] = queue.SimpleQueue()
+        sent_ns = time.monotonic_ns()
+        self.send({"id": number, "clock": True})
+        try:
+            came_ns, guest_ns = answer.get(timeout=timeout_s)
+        except queue.Empty:
+            raise LabError(
+                f"the guest did not tell its clock within {timeout_s:g} s{self.epitaph()}; "
+                "start the VM again",
+                EX_NOT_UP,
+            ) from None
+        return ClockReading((sent_ns + came_ns) // 2, guest_ns, (came_ns - sent_ns + 1) // 2)
 
     def send(self, frame: dict) -> None:
         """Send one frame to the agent. Raises LabError (75) if the VM is gone."""
@@ -168,6 +197,11 @@ class Channel:
     def _take(self, frame: dict) -> None:
         if frame.get("up"):
             self.up.set()
+            return
+        if "clock_ns" in frame:
+            came_ns = time.monotonic_ns()
+            with self._lock:
+                self._clocks.pop(frame["id"]).put((came_ns, frame["clock_ns"]))
             return
         with self._lock:
             handle = self._handles.get(frame["id"])

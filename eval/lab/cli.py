@@ -122,6 +122,11 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vcpus", type=int, default=4, metavar="N", help="default 4")
     parser.add_argument("--shape", default="floating:2", metavar="S", help="default floating:2")
     parser.add_argument("--memory", type=int, default=3072, metavar="MIB", help="default 3072")
+    parser.add_argument(
+        "--steal-clock",
+        action="store_true",
+        help="imitate KVM's steal clock in the guest's memory (without KVM only)",
+    )
     parser.add_argument("--append", default="", metavar="ARGS", help="more kernel command line")
     parser.add_argument(
         "--share",
@@ -140,6 +145,7 @@ def _vm(args: argparse.Namespace) -> Vm:
         shape=args.shape,
         append=args.append,
         shares=args.share,
+        steal_clock=args.steal_clock,
         name=getattr(args, "name", ""),
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from .errors import EX_UNAVAILABLE, EX_USAGE, LabError, notice
 
+SETUP = Path(__file__).parents[2] / "deploy" / "setup.sh"
 QEMU_WANTED = 10  # older ones panic the guest now and then while it patches its text
 VIRTIOFSD_VARIABLE = "VAWARE_LAB_VIRTIOFSD"
 # The C virtiofsd cannot serve read-only, and a guest may remount what it is given: take the right
@@ -98,17 +99,35 @@ def virtiofsd() -> Virtiofsd:
     return Virtiofsd(path, "--shared-dir" in told.stdout + told.stderr)
 
 
-def compile_c(source: Path, binary: Path) -> None:
+def compile_c(source: Path, binary: Path, *libraries: str) -> None:
     """Compile one C file. Raises LabError (69)."""
     cc = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
     if not cc:
-        raise LabError("there is no C compiler for the lab's competitors; install package gcc")
-    done = subprocess.run(
-        [cc, "-O2", "-Wall", "-o", binary, source], capture_output=True, text=True
-    )
+        raise LabError("there is no C compiler for the lab's helpers; install package gcc")
+    packages = " and ".join(["libc6-dev", *(f"lib{library}-dev" for library in libraries)])
+    links = [f"-l{library}" for library in libraries]
+    _compile([cc, "-O2", "-Wall", "-o", binary, source, *links], source, packages)
+
+
+def compile_bpf(source: Path, binary: Path) -> None:
+    """Compile a BPF program with $BPF_CLANG or the best clang there is. Raises LabError (69)."""
+    clang = os.environ.get("BPF_CLANG")
+    if not clang:
+        told = subprocess.run([SETUP, "--print-clang"], capture_output=True, text=True)
+        clang = told.stdout.strip()
+    if not (clang and shutil.which(clang)):
+        raise LabError("there is no clang to compile BPF with; run deploy/setup.sh lab")
+    # The kernel's headers for the machine at hand, where Debian and Ubuntu keep them.
+    include = f"-I/usr/include/{os.uname().machine}-linux-gnu"
+    args = [clang, "-O2", "-g", "-Wall", "-target", "bpf", "-D__TARGET_ARCH_x86", include]
+    _compile([*args, "-c", source, "-o", binary], source, "libbpf-dev")
+
+
+def _compile(command: list[object], source: Path, packages: str) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise LabError(
-            f"{cc} cannot compile {source}: {done.stderr.strip()}; install package libc6-dev"
+            f"{command[0]} cannot compile {source}: {done.stderr.strip()}; install {packages}"
         )
 
 

@@ -7,9 +7,11 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
+BUFFERS_KB = 128 << 10  # all cores together
 _EVENT = re.compile(r"\s(\d+)\.(\d{6}): (sched_switch|sched_wakeup): (.*)")
 _FIELD = re.compile(r"(\w+)=(\S+)")
 
@@ -47,32 +49,62 @@ def remove(name: str) -> None:
         (root / "instances" / name).rmdir()
 
 
-def inactive_periods(lines: Iterable[str], tids: Sequence[int]) -> dict[int, list[tuple[int, int]]]:
-    """Read trace text: per tid when it was runnable but not running, as (begin_ns, end_ns)."""
-    periods: dict[int, list[tuple[int, int]]] = {tid: [] for tid in tids}
-    since_ns: dict[int, int] = {}
+Period = tuple[int, int]  # begin and end, ns of CLOCK_MONOTONIC
+
+
+@dataclass
+class OffCore:
+    """When one thread was off its core, by the reason; each list is in order."""
+
+    preempted: list[Period] = field(default_factory=list)  # it had been running and wanted to
+    woken: list[Period] = field(default_factory=list)  # from its wake-up until it ran
+    asleep: list[Period] = field(default_factory=list)  # it wanted nothing
+
+    @property
+    def inactive(self) -> list[Period]:
+        """When it was runnable and did not run."""
+        return sorted(self.preempted + self.woken)
+
+
+def off_core(lines: Iterable[str], tids: Sequence[int]) -> dict[int, OffCore]:
+    """Read trace text: per tid when it was off its core, and why."""
+    threads = {tid: OffCore() for tid in tids}
+    since: dict[int, tuple[int, list[Period]]] = {}
     for line in lines:
         event = _EVENT.search(line)
         if not event:
             continue
         at_ns = int(event[1]) * 1_000_000_000 + int(event[2]) * 1000
         fields = dict(_FIELD.findall(event[4]))
-        waits = runs = 0
         if event[3] == "sched_wakeup":
-            waits = int(fields["pid"])
-        else:
-            runs = int(fields["next_pid"])
-            if fields["prev_state"].startswith("R"):
-                waits = int(fields["prev_pid"])
-        if waits in periods:
-            since_ns.setdefault(waits, at_ns)
-        if runs in since_ns:
-            periods[runs].append((since_ns.pop(runs), at_ns))
-    return periods
+            tid = int(fields["pid"])
+            if tid in threads and not (tid in since and since[tid][1] is threads[tid].preempted):
+                _end(since, tid, at_ns)
+                since[tid] = at_ns, threads[tid].woken
+            continue
+        leaves, comes = int(fields["prev_pid"]), int(fields["next_pid"])
+        if leaves in threads:
+            thread = threads[leaves]
+            runnable = fields["prev_state"].startswith("R")
+            since[leaves] = at_ns, thread.preempted if runnable else thread.asleep
+        _end(since, comes, at_ns)
+    return threads
+
+
+def _end(since: dict[int, tuple[int, list[Period]]], tid: int, at_ns: int) -> None:
+    """The period of `tid` that began last, if one did, ends."""
+    if tid in since:
+        began_ns, periods = since.pop(tid)
+        periods.append((began_ns, at_ns))
 
 
 class SwitchRecorder:
-    """Records the scheduler events of `tids` until `stop`. Raises OSError without tracefs."""
+    """Records the scheduler events of `tids` until `stop`. Raises OSError without tracefs.
+
+    `lost` says afterwards how many events there was no room for.
+    """
+
+    lost = 0
 
     def __init__(self, name: str, tids: Sequence[int]):
         self._tids = tids
@@ -84,7 +116,7 @@ class SwitchRecorder:
         try:
             self._instance.mkdir(exist_ok=True)
             self._set("trace_clock", "mono")
-            self._set("buffer_size_kb", "8192")
+            self._set("buffer_size_kb", str(BUFFERS_KB // (os.cpu_count() or 1)))
             self._set("events/sched/sched_switch/filter", switch)
             self._set("events/sched/sched_wakeup/filter", wakeup)
             self._set("events/sched/sched_switch/enable", "1")
@@ -93,12 +125,13 @@ class SwitchRecorder:
             self._close()
             raise
 
-    def stop(self) -> dict[int, list[tuple[int, int]]]:
-        """End the recording; returns the inactive periods per tid, on CLOCK_MONOTONIC."""
+    def stop(self) -> dict[int, OffCore]:
+        """End the recording; returns when each tid was off its core."""
         try:
             self._set("tracing_on", "0")
+            self.lost = sum(map(_overrun, self._instance.glob("per_cpu/cpu*/stats")))
             with (self._instance / "trace").open(errors="replace") as lines:
-                return inactive_periods(lines, self._tids)
+                return off_core(lines, self._tids)
         finally:
             self._close()
 
@@ -109,3 +142,7 @@ class SwitchRecorder:
 
     def _set(self, file: str, value: str) -> None:
         (self._instance / file).write_text(value)
+
+
+def _overrun(stats: Path) -> int:
+    return int(re.search(r"^overrun: (\d+)", stats.read_text(), re.MULTILINE)[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .errors import notice
 from .shapes import Duty
-from .tracing import SwitchRecorder
+from .tracing import OffCore, Period, SwitchRecorder
 
 
 @dataclass(frozen=True)
@@ -55,11 +55,15 @@ class InactivePeriods:
     """Single inactive periods per vCPU, filled when the recording ends.
 
     `source` is "sched_switch" (any shape), "duty log" (vCPUs pinned to the core of one duty
-    competitor), or None if this host offers neither; then `periods` is None as well.
+    competitor), or None if this host offers neither; then `periods` is None as well. Times are ns
+    of the host's CLOCK_MONOTONIC. `off_core` is for "sched_switch" alone. If `lost` is not 0,
+    events are missing, and periods with them: record for a shorter time.
     """
 
     source: str | None = None
-    periods: dict[int, list[tuple[int, int]]] | None = None  # vCPU -> (begin_ns, end_ns)
+    periods: dict[int, list[Period]] | None = None  # vCPU -> (begin_ns, end_ns)
+    off_core: dict[int, OffCore] | None = None  # vCPU -> inactive periods by kind, and asleep
+    lost: int = 0
 
 
 @dataclass
@@ -89,7 +93,9 @@ class Recorder:
         if self._switches:
             by_tid = self._switches.stop()
             self.result.source = "sched_switch"
-            self.result.periods = {v: by_tid[tid] for v, tid in enumerate(self.tids)}
+            self.result.lost = self._switches.lost
+            self.result.off_core = {v: by_tid[tid] for v, tid in enumerate(self.tids)}
+            self.result.periods = {v: off.inactive for v, off in self.result.off_core.items()}
         elif self._offsets:
             self.result.source = "duty log"
             self.result.periods = {}
@@ -101,6 +107,6 @@ class Recorder:
                     logged.sort()
 
 
-def _read_log(log: Path, offset: int) -> list[tuple[int, int]]:
+def _read_log(log: Path, offset: int) -> list[Period]:
     complete = log.read_bytes()[offset:].rpartition(b"\n")[0]
     return [(int(begin), int(end)) for begin, end in (li.split() for li in complete.splitlines())]

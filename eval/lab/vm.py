@@ -9,16 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from . import accel, host, kernels, shapes
-from .channel import Handle, Result
+from .channel import ClockReading, Handle, Result
+from .clocks import best_reading
 from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
 from .runs import Run
 from .shaping import Shaper
+from .steal_clock import StealClock
 from .truth import InactivePeriods, Recorder, VcpuTruth
 from .truth import read as read_truth
 
 BOOTS = 3
 GUEST_SHARE = "/run/lab"
+CLOCK_S = 60  # for one answer of the guest's clock
 
 
 class Vm:
@@ -26,6 +29,7 @@ class Vm:
 
     kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
     shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
+    steal_clock: imitate KVM's steal clock in the guest's memory (see steal_clock.py).
     """
 
     def __init__(
@@ -39,6 +43,7 @@ class Vm:
         *,
         boot_timeout_s: float = 60.0,
         name: str = "",
+        steal_clock: bool = False,
     ):
         if not 1 <= vcpus <= 255:
             raise LabError(f"a VM cannot have {vcpus} vCPUs; ask for 1 to 255", EX_USAGE)
@@ -58,6 +63,7 @@ class Vm:
         self._shares = tuple(Path(folder).resolve() for folder in shares)
         self._boot_timeout_s = boot_timeout_s
         self._name = name
+        self._wants_steal_clock = steal_clock
         self._run: Run | None = None
         self._machine: Machine | None = None
         self._shaper: Shaper | None = None
@@ -75,9 +81,17 @@ class Vm:
         host.qemu()
         host.virtiofsd()
         self.accel = accel.choose(self.kernel)
+        if self._wants_steal_clock and self.accel == "kvm":
+            raise LabError(
+                "KVM gives this VM a steal clock of its own, so none is imitated; leave that away, "
+                "or set VAWARE_LAB_ACCEL=tcg",
+                EX_USAGE,
+            )
         self._run = Run(self._name)
         try:
             self._machine = self._boot()
+            if self._wants_steal_clock:
+                self._imitate_steal_clock()
             self.shape(self._shape)
         except BaseException:
             self.down()
@@ -151,6 +165,11 @@ class Vm:
         """What the host did to each vCPU since it started (see truth.difference)."""
         return read_truth(self._up().pid, self._machine.tids)
 
+    def clocks(self, probes: int = 100) -> ClockReading:
+        """CLOCK_MONOTONIC of host and guest at one time; see clocks.Alignment."""
+        channel = self._up().channel
+        return best_reading(lambda: channel.ask_clock(CLOCK_S), probes)
+
     @contextlib.contextmanager
     def inactive_periods(self) -> Iterator[InactivePeriods]:
         """Record single inactive periods while the context lasts; read them after it."""
@@ -168,6 +187,10 @@ class Vm:
         if not self._machine:
             raise LabError("the VM is not up; call up() first", EX_NOT_UP)
         return self._machine
+
+    def _imitate_steal_clock(self) -> None:
+        machine = self._machine
+        StealClock(self._run, machine.pid, machine.tids, self._memory_mib, self.run).start()
 
     def _boot(self) -> Machine:
         reason = ""

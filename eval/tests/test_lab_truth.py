@@ -19,11 +19,17 @@ prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
 
 
 def test_preemption_and_wakeup_delay_are_inactive_and_sleep_is_not():
-    periods = tracing.inactive_periods(TRACE.splitlines(), [41, 42])
-    assert periods == {
-        41: [(100_000_100_000, 100_020_100_000), (100_050_000_000, 100_050_250_000)],
-        42: [],
-    }
+    threads = tracing.off_core(TRACE.splitlines(), [41, 42])
+    assert threads[41] == tracing.OffCore(
+        preempted=[(100_000_100_000, 100_020_100_000)],
+        woken=[(100_050_000_000, 100_050_250_000)],
+        asleep=[(100_030_000_000, 100_050_000_000)],
+    )
+    assert threads[41].inactive == [
+        (100_000_100_000, 100_020_100_000),
+        (100_050_000_000, 100_050_250_000),
+    ]
+    assert threads[42] == tracing.OffCore()
 
 
 def test_a_duty_log_counts_from_where_the_recording_began(tmp_path, monkeypatch):

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """PID 1 of the guest once it is up: runs the host's commands, many at once.
 
-Frames over the virtio-serial port are lines of JSON. In: {"id", "run", "env", "cwd"} and
-{"id", "signal"}. Out: {"up": true} once, {"id", "out": base64}, {"id", "rc"}.
+Frames over the virtio-serial port are lines of JSON. In: {"id", "run", "env", "cwd"}, {"id",
+"signal"}, and {"id", "clock"}, which is answered at once. Out: {"up": true} once, {"id", "out":
+base64}, {"id", "rc"}, {"id", "clock_ns"}.
 """
 
 import base64
@@ -65,6 +66,8 @@ class Agent:
             frame = json.loads(line)
             if "run" in frame:
                 self.start(frame)
+            elif "clock" in frame:
+                self.send({"id": frame["id"], "clock_ns": time.monotonic_ns()})
             else:
                 self.signal(frame["id"], frame["signal"])
 

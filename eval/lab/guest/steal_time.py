@@ -1,0 +1,104 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""Each vCPU's struct kvm_steal_time, from inside the guest: steal_time.py where|read [TIMES]
+
+Prints a JSON list a line, of one object per possible vCPU.
+  where   guest physical address: {"physical"}
+  read    content as of now: {"steal_ns", "version", "preempted", "token": end of the padding}
+
+A per-CPU variable is at its symbol plus __per_cpu_offset[cpu]; /proc/kcore gives the kernel's
+memory by virtual address, and its program headers the physical one (fs/proc/kcore.c).
+"""
+
+import json
+import os
+import struct
+import sys
+from collections.abc import Iterator
+
+SIZE = 64
+PT_LOAD = 1
+ELF_HEADER = struct.Struct("<32xQ14xHH")  # phoff, phentsize, phnum
+PROGRAM_HEADER = struct.Struct("<II6Q")
+STEAL_TIME = struct.Struct("<QIIB39x8s")
+
+
+class Kcore:
+    """The kernel's memory."""
+
+    def __init__(self):
+        self._file = os.open("/proc/kcore", os.O_RDONLY)
+        table, size, count = ELF_HEADER.unpack(os.pread(self._file, ELF_HEADER.size, 0))
+        headers = (
+            PROGRAM_HEADER.unpack(os.pread(self._file, PROGRAM_HEADER.size, table + i * size))
+            for i in range(count)
+        )
+        self._parts = [
+            (virtual, length, offset, physical)
+            for kind, _, offset, virtual, physical, length, *_ in headers
+            if kind == PT_LOAD
+        ]
+
+    def read(self, address: int, length: int) -> bytes:
+        """Memory at a virtual address."""
+        virtual, _, offset, _ = self._part(address)
+        return os.pread(self._file, length, address - virtual + offset)
+
+    def physical(self, address: int) -> int:
+        """Physical address of a virtual one of the direct map."""
+        virtual, _, _, physical = self._part(address)
+        if physical in (0, 2**64 - 1) and virtual != address:
+            sys.exit(f"{address:#x} is not in the direct map")
+        return address - virtual + physical
+
+    def _part(self, address: int) -> tuple[int, int, int, int]:
+        for part in self._parts:
+            if part[0] <= address < part[0] + part[1]:
+                return part
+        sys.exit(f"{address:#x} is not in /proc/kcore")
+
+
+def symbols(*names: str) -> dict[str, int]:
+    """Addresses of kernel symbols."""
+    found = {}
+    with open("/proc/kallsyms") as lines:
+        for line in lines:
+            address, _, name = line.split()[:3]
+            if name in names:
+                found[name] = int(address, 16)
+            if len(found) == len(names):
+                return found
+    sys.exit(f"/proc/kallsyms does not have {', '.join(sorted(set(names) - set(found)))}")
+
+
+def addresses(kcore: Kcore) -> Iterator[int]:
+    """Virtual address of each vCPU's steal_time."""
+    where = symbols("steal_time", "__per_cpu_offset")
+    with open("/sys/devices/system/cpu/possible") as possible:
+        count = int(possible.read().strip().rpartition("-")[2]) + 1
+    for offset in struct.unpack(f"<{count}Q", kcore.read(where["__per_cpu_offset"], 8 * count)):
+        yield (where["steal_time"] + offset) % 2**64
+
+
+def content(kcore: Kcore, address: int) -> dict:
+    """What a steal_time says now."""
+    steal_ns, version, _, preempted, token = STEAL_TIME.unpack(kcore.read(address, SIZE))
+    return {
+        "steal_ns": steal_ns,
+        "version": version,
+        "preempted": preempted,
+        "token": token.hex(),
+    }
+
+
+def main() -> None:
+    kcore = Kcore()
+    places = list(addresses(kcore))
+    if sys.argv[1] == "where":
+        print(json.dumps([{"physical": kcore.physical(address)} for address in places]))
+        return
+    for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 1):
+        print(json.dumps([content(kcore, address) for address in places]))
+
+
+main()
