@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One finder at work in a VM of one shape, under several loads, beside the host's record."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from signal import SIGKILL
+
+from lab import Alignment, LabError, Vm
+from lab.tracing import OffCore, Period
+from lab.truth import difference
+
+from . import loads, matching
+from .finders import FINDERS, Search
+
+SETTLE_S = 1.0
+KILL_S = 60
+
+
+@dataclass(frozen=True)
+class Window:
+    """What the host recorded during one load."""
+
+    load: str
+    span: Period
+    truth: dict[int, OffCore]
+    run_delay_ns: int  # of all vCPUs, by their schedstat
+    run_ns: int
+
+
+def measure(
+    vm: Vm, shape: str, finder: str, load_names: list[str], seconds: float
+) -> Iterator[dict]:
+    """Records, one per load: see `_record`. Raises LabError."""
+    vm.shape(shape)
+    before = vm.clocks()
+    search = Search(vm, FINDERS[finder])
+    search.start()
+    windows = [_watch(vm, load, seconds) for load in load_names]
+    gaps = search.end()
+    alignment = Alignment(before, vm.clocks())
+    gaps = {
+        vcpu: [(alignment.to_host(begin), alignment.to_host(end)) for begin, end in found]
+        for vcpu, found in gaps.items()
+    }
+    for window in windows:
+        yield _record(vm, shape, finder, window, gaps, alignment)
+
+
+def _watch(vm: Vm, load: str, seconds: float) -> Window:
+    handle = vm.spawn(loads.LOADS[load].command(vm.vcpus)) if load else None
+    time.sleep(SETTLE_S)
+    with vm.inactive_periods() as recorded:
+        before, begin_ns = vm.truth(), time.monotonic_ns()
+        time.sleep(seconds)
+        end_ns, after = time.monotonic_ns(), vm.truth()
+    if handle:
+        if handle.rc is not None:
+            raise LabError(f"the load {load} ended in the guest: {handle.output.strip()}; mend it")
+        handle.kill(SIGKILL)
+        handle.wait(KILL_S)
+    if not recorded.off_core:
+        raise LabError("single inactive periods need tracefs on the host; use a kernel that has it")
+    if recorded.lost:
+        raise LabError(
+            f"the host's record lost {recorded.lost} events; measure for fewer seconds at a time"
+        )
+    taken = difference(before, after)
+    return Window(
+        load or "itself",
+        (begin_ns, end_ns),
+        recorded.off_core,
+        sum(t.delay_ns for t in taken),
+        sum(t.run_ns for t in taken),
+    )
+
+
+def _record(
+    vm: Vm,
+    shape: str,
+    finder: str,
+    window: Window,
+    gaps: dict[int, list[Period]],
+    alignment: Alignment,
+) -> dict:
+    """One line of the results: the conditions, and the sums of all vCPUs (see matching.Score)."""
+    total = sum(
+        (
+            matching.score(truth, gaps.get(vcpu, []), window.span)
+            for vcpu, truth in window.truth.items()
+        ),
+        matching.Score(),
+    )
+    return {
+        "shape": shape,
+        "vcpus": vm.vcpus,
+        "load": window.load,
+        "finder": finder,
+        "seconds": (window.span[1] - window.span[0]) / 1e9,
+        "kernel": vm.kernel.release,
+        "accel": vm.accel,
+        "clock_error_us": alignment.error_ns / 1e3,
+        "clock_drift_ppm": alignment.drift_ratio * 1e6,
+        "run_ns": window.run_ns,
+        "run_delay_ns": window.run_delay_ns,
+        **asdict(total),
+    }
