@@ -2,4 +2,5 @@
 //! What a VM can know of itself. Knows nothing of policies, BPF or HTTP.
 
 pub mod hypervisor;
+pub mod snapshot;
 pub mod vcpus;
