@@ -19,6 +19,7 @@ GRAMMAR = {
     "floating": ("floating:M", "all vCPUs float over M cores: plain overcommitment"),
     "packed": ("packed:N", "pinned, N vCPUs per core: vCPU i on core i/N"),
     "stacked": ("stacked:I,J", "vCPUs I and J pinned to one core, the others to the other cores"),
+    "pin": ("pin:CORES/CORES/...", "each vCPU on the cores of its place in the list"),
     "hog": ("hog[:CORES]", "a spinner of equal weight on each core (default: every core in use)"),
     "quota": (
         "quota:ON/PERIOD[:VCPUS]",
@@ -30,7 +31,6 @@ GRAMMAR = {
     ),
     "weight": ("weight:W0,W1,...", "cgroup weight per vCPU, 1 to 10000; 100 is normal"),
 }
-PLACEMENTS = ("honest", "floating", "packed", "stacked")
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,13 @@ def _stacked(draft: _Draft, rest: str) -> None:
     _place(draft, "stacked", affinity)
 
 
+def _pin(draft: _Draft, rest: str) -> None:
+    lists = rest.split("/")
+    if len(lists) != draft.vcpus:
+        raise _Bad(f"it has {len(lists)} lists for {draft.vcpus} vCPUs")
+    _place(draft, "pin", [tuple(_cpus(cores, draft.cores)) for cores in lists])
+
+
 def _hog(draft: _Draft, rest: str) -> None:
     if draft.hogs is not None:
         raise _Bad("the shape already has a hog")
@@ -234,6 +241,7 @@ _READERS = {
     "floating": _floating,
     "packed": _packed,
     "stacked": _stacked,
+    "pin": _pin,
     "hog": _hog,
     "quota": _quota,
     "duty": _duty,

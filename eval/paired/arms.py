@@ -16,8 +16,13 @@ from signal import SIGINT, SIGKILL
 from lab import CommandTimeout, Handle, LabError, Vm
 from lab.errors import EX_NOT_UP, EX_UNAVAILABLE, EX_USAGE
 
+from .local import LocalHandle, ThisMachine
+
 REPO = Path(__file__).resolve().parents[2]
-KERNEL_ARMS = ("eevdf", "cfs", "kernel")  # names for the kernel's own scheduler
+KERNEL_ARMS = ("eevdf", "kernel")  # names for the kernel's own scheduler
+CFS_KERNEL = "6.1"  # the last stable series before EEVDF
+PEERS = ("scx_lavd", "scx_bpfland", "scx_cosmos")
+OURS = "scx_vaware"
 TWIN_MARK = "'"  # eevdf' is eevdf once more: the A/A comparison
 
 ENABLE_TIMEOUT_S = 90.0  # scx_lavd loads for 22 s under TCG on idle cores
@@ -26,19 +31,25 @@ ANSWER_TIMEOUT_S = 30.0
 POLL_S = 0.2
 OUTPUT_LINES = 40  # of a scheduler that failed
 
+Guest = Vm | ThisMachine
+
 _STATE = "cat /sys/kernel/sched_ext/state /sys/kernel/sched_ext/enable_seq 2>/dev/null || true"
 
 
 @dataclass(frozen=True)
 class Arm:
-    """A scheduler by name; `command` is empty for the kernel's own."""
+    """A scheduler by name; `command` is empty for the kernel's own.
+
+    `kernel` names that of the VM that it runs in, if it is not that of the others.
+    """
 
     name: str
     command: tuple[str, ...] = ()
+    kernel: str = ""
 
     def twin(self) -> "Arm":
         """The same arm under another name, to compare it with itself."""
-        return Arm(self.name + TWIN_MARK, self.command)
+        return Arm(self.name + TWIN_MARK, self.command, self.kernel)
 
 
 class ArmFailed(Exception):
@@ -50,28 +61,64 @@ class ArmFailed(Exception):
 
 
 def parse(text: str) -> Arm:
-    """Read "eevdf", "scx_name", "scx_name:--flag value" or "NAME=scx_name:--flag".
+    """Read "eevdf", "cfs", "off", "scx_name", "scx_name:--flag value" or "NAME=scx_name:--flag".
 
-    Raises LabError: 64 if the text is no arm, 69 if there is no such binary.
+    "@KERNEL" behind a name or binary gives the arm a VM of its own. Raises LabError: 64 if the text
+    is no arm, 69 if there is no such binary.
     """
-    found = re.fullmatch(r"(?:([\w.+-]+)=)?([^:=\s]+)(?::(.+))?", text.strip())
+    found = re.fullmatch(r"(?:([\w.+-]+)=)?([^:=@\s]+)(?:@([\w.+~-]+))?(?::(.+))?", text.strip())
     if not found:
         raise LabError(f"'{text}' is no arm; write NAME, or NAME=BINARY:--flag value", EX_USAGE)
-    name, binary, arguments = found.groups()
+    name, binary, kernel, arguments = found.groups()
+    if binary == "cfs":
+        binary, kernel, name = "kernel", kernel or CFS_KERNEL, name or "cfs"
+    if binary == "off":
+        binary, name = OURS, name or "off"
+        arguments = f"--policies none {arguments or ''}"
     if binary in KERNEL_ARMS:
         if arguments:
             raise LabError(f"{binary} takes no arguments; write just {binary}", EX_USAGE)
-        return Arm(name or binary)
+        return Arm(name or text.strip(), (), kernel or "")
     try:
         words = shlex.split(arguments or "")
     except ValueError as why:
         raise LabError(f"'{text}' is no arm ({why}); correct the quotes", EX_USAGE) from None
-    return Arm(name or text.strip(), (find_binary(binary), *words))
+    return Arm(name or text.strip(), (find_binary(binary), *words), kernel or "")
+
+
+def expand(text: str) -> list[str]:
+    """The texts of several arms that one word stands for: `peers`, `ablations`; else the text."""
+    if text == "peers":
+        return [name for name in PEERS if _is_there(name)]
+    if text == "ablations":
+        return [f"only-{policy}={OURS}:--policies {policy}" for policy in policies()]
+    return [text]
+
+
+def policies() -> list[str]:
+    """The names of scx_vaware's policies, as it tells them when asked for one that is not there.
+
+    Raises LabError (69) if the binary is missing, or tells none.
+    """
+    told = subprocess.run(
+        [find_binary(OURS), "--policies", "?"], capture_output=True, text=True, timeout=10
+    )
+    found = re.search(r"choose from ([\w, -]+), or", told.stderr)
+    if not found:
+        raise LabError(f"{OURS} does not tell its policies; build it again with make", 69)
+    return found[1].split(", ")
+
+
+def _is_there(name: str) -> bool:
+    try:
+        return bool(find_binary(name))
+    except LabError:
+        return False
 
 
 def parse_list(texts: list[str]) -> list[Arm]:
     """Read several arms, the first of which is the baseline. Raises LabError as parse does."""
-    arms = [parse(text) for text in texts]
+    arms = [parse(each) for text in texts for each in expand(text)]
     names = [arm.name for arm in arms]
     for name in names:
         if names.count(name) > 1:
@@ -91,7 +138,7 @@ def find_binary(name: str) -> str:
     for place in places:
         if place and os.access(place, os.X_OK):
             return str(place)
-    how = "run make" if name == "scx_vaware" else f"run BPF_CLANG=clang-19 cargo install {name}"
+    how = "run make build" if name == OURS else "run make peers, which installs the known ones"
     raise LabError(f"there is no scheduler {name} on this machine; {how}", EX_UNAVAILABLE)
 
 
@@ -107,41 +154,57 @@ def version(arm: Arm) -> str:
     return ""
 
 
-@contextlib.contextmanager
-def in_charge(vm: Vm, arm: Arm, settle_s: float = 0.0) -> Iterator[Handle | None]:
-    """Have the arm schedule the guest while the context lasts; yields its process, if it has one.
+class Charge:
+    """An arm that schedules the guest."""
 
-    Raises ArmFailed if the scheduler does not start, is ejected or replaced meanwhile, or does not
-    leave, and LabError (75) if the VM is gone.
+    def __init__(self, guest: Guest, handle: Handle | LocalHandle | None, generation: str):
+        self._guest = guest
+        self._handle = handle
+        self._generation = generation
+
+    def check(self) -> None:
+        """Raise ArmFailed unless the arm has been in charge without a break so far."""
+        now, generation = state(self._guest)
+        if self._handle is None:
+            if now not in ("disabled", "absent"):
+                raise ArmFailed(f"somebody else has loaded a scheduler: sched_ext is {now}", "")
+        elif now != "enabled" or self._handle.rc is not None:
+            raise ArmFailed(f"the scheduler was ejected: sched_ext is {now}", self._handle.output)
+        elif generation != self._generation:
+            raise ArmFailed(
+                "the scheduler was ejected and came back during the run", self._handle.output
+            )
+
+
+@contextlib.contextmanager
+def in_charge(guest: Guest, arm: Arm, settle_s: float = 0.0) -> Iterator[Charge]:
+    """Have the arm schedule the guest while the context lasts.
+
+    Raises ArmFailed if the scheduler does not start or does not leave, and LabError (75) if the VM
+    is gone. Whether it stays meanwhile, `check` of what this yields tells.
     """
-    _wait_until_disabled(vm, "a scheduler from before is still there", None)
+    _wait_until_disabled(guest, "a scheduler from before is still there", None)
     if not arm.command:
-        yield None
+        yield Charge(guest, None, "")
         return
-    handle = vm.spawn("exec " + shlex.join(arm.command))
+    handle = guest.spawn("exec " + shlex.join(arm.command))
     try:
-        generation = _wait_until_enabled(vm, handle)
+        generation = _wait_until_enabled(guest, handle)
         time.sleep(settle_s)
-        try:
-            yield handle
-        except CommandTimeout:
-            # If the scheduler was ejected, this is the better explanation.
-            _expect_unchanged(vm, handle, generation)
-            raise
-        _expect_unchanged(vm, handle, generation)
-        _stop(vm, handle)
+        yield Charge(guest, handle, generation)
+        _stop(guest, handle)
     except BaseException:
         _end_by_force(handle)
         raise
 
 
-def state(vm: Vm) -> tuple[str, str]:
+def state(guest: Guest) -> tuple[str, str]:
     """sched_ext's state and enable_seq in the guest; "absent" on a kernel without sched_ext.
 
     Raises LabError (75) if the guest does not answer.
     """
     try:
-        lines = vm.run(_STATE, ANSWER_TIMEOUT_S).output.split()
+        lines = guest.run(_STATE, ANSWER_TIMEOUT_S).output.split()
     except CommandTimeout:
         raise LabError(
             f"the guest did not answer for {ANSWER_TIMEOUT_S:g} s; start again with --resume",
@@ -150,19 +213,19 @@ def state(vm: Vm) -> tuple[str, str]:
     return (lines or ["absent"])[0], "".join(lines[1:])
 
 
-def _wait_until_disabled(vm: Vm, complaint: str, handle: Handle | None) -> None:
+def _wait_until_disabled(guest: Guest, complaint: str, handle: Handle | None) -> None:
     deadline = time.monotonic() + DISABLE_TIMEOUT_S
-    while (now := state(vm)[0]) not in ("disabled", "absent"):
+    while (now := state(guest)[0]) not in ("disabled", "absent"):
         if time.monotonic() > deadline:
             raise ArmFailed(f"{complaint}: sched_ext is {now}", handle.output if handle else "")
         time.sleep(POLL_S)
 
 
-def _wait_until_enabled(vm: Vm, handle: Handle) -> str:
+def _wait_until_enabled(guest: Guest, handle: Handle) -> str:
     """Return the enable_seq under which the scheduler got in."""
     deadline = time.monotonic() + ENABLE_TIMEOUT_S
     while time.monotonic() < deadline:
-        now, generation = state(vm)
+        now, generation = state(guest)
         if now == "enabled":
             return generation
         if handle.rc is not None:
@@ -171,21 +234,13 @@ def _wait_until_enabled(vm: Vm, handle: Handle) -> str:
     raise ArmFailed(f"the scheduler was not enabled in {ENABLE_TIMEOUT_S:g} s", handle.output)
 
 
-def _expect_unchanged(vm: Vm, handle: Handle, generation: str) -> None:
-    now, generation_now = state(vm)
-    if now != "enabled" or handle.rc is not None:
-        raise ArmFailed(f"the scheduler was ejected: sched_ext is {now}", handle.output)
-    if generation_now != generation:
-        raise ArmFailed("the scheduler was ejected and came back during the run", handle.output)
-
-
-def _stop(vm: Vm, handle: Handle) -> None:
+def _stop(guest: Guest, handle: Handle) -> None:
     handle.kill(SIGINT)
     try:
         handle.wait(DISABLE_TIMEOUT_S)
     except CommandTimeout:
         raise ArmFailed("the scheduler did not end on SIGINT", handle.output) from None
-    _wait_until_disabled(vm, "the scheduler ended and stayed in the kernel", handle)
+    _wait_until_disabled(guest, "the scheduler ended and stayed in the kernel", handle)
 
 
 def _end_by_force(handle: Handle) -> None:

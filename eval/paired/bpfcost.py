@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 
 from lab import LabError, Vm
+from workloads import Workload
 
 from . import arms
 from .arms import Arm, ArmFailed
-from .workloads import Workload
 
 READER = Path(__file__).parent / "guest" / "bpf_stats.py"
 CALLBACKS = (
@@ -78,10 +78,11 @@ def measure(
     for number in range(rounds):
         for arm in compared if number % 2 == 0 else compared[::-1]:
             try:
-                with arms.in_charge(vm, arm):
+                with arms.in_charge(vm, arm) as charge:
                     before = _read(vm)
                     result = vm.run(workload.command, workload.timeout_s)
                     after = _read(vm)
+                    charge.check()
             except ArmFailed as why:
                 raise LabError(f"{arm.name}: {why}\n{why.output}", EXIT_FAILED) from None
             if result.rc:

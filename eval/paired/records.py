@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Results on disk: JSON lines, one per run, each complete in itself.
 
-Fields: date, kernel, shape, vcpus, accel, versions, seed, workload, command, baseline, arms, arm,
-arm_command, block, order, pair, ok, failure, output (of a failed run), metrics {name: {value,
-unit, better}}, duration_s, run_ns and run_delay_ns (per vCPU, the host's truth during the run).
+Fields: date, place (lab, local), kernel, kernels (of arms in VMs of their own), shape, vcpus,
+accel, machine, versions, seed, workload, command, note, baseline, arms, arm, arm_command,
+arm_kernel, block, order, pair, ok, failure and output (of a failed run), metrics {name: {value,
+unit, better}}, latencies {upper bound: count} in the unit of the first metric, duration_s, run_ns
+and run_delay_ns (per vCPU: ran, and wanted to run and could not), stolen_source (who says so),
+neighbours_run_ns (of the VMs beside it).
 """
 
 import json
@@ -39,7 +42,7 @@ def read(path: str | Path) -> list[dict]:
             record["metrics"], record["arm"], record["pair"]
         except (ValueError, KeyError, TypeError):
             raise LabError(
-                f"line {number} of {path} is no run; name a file that pairs wrote", EX_USAGE
+                f"line {number} of {path} is no run; name a file that compare wrote", EX_USAGE
             ) from None
         records.append(record)
     return records
@@ -54,9 +57,9 @@ class Journal:
     def __init__(self, path: str | Path | None, resume: bool = False):
         self.records: list[dict] = []
         self._file = None
+        self.path = path = None if path is None else Path(path)
         if path is None:
             return
-        path = Path(path)
         if path.exists():
             if not resume:
                 raise LabError(
@@ -65,17 +68,26 @@ class Journal:
             self.records = read(path)
             _cut_torn_line(path)
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("a")
         except OSError as why:
             raise LabError(f"{path} cannot be written ({why}); check it", EX_UNAVAILABLE) from None
 
     def add(self, record: dict) -> None:
-        """Keep a run; it is on disk when this returns."""
+        """Keep a run; it is on disk when this returns. Raises LabError (69), as for a full disk."""
         self.records.append(record)
         if self._file:
-            self._file.write(json.dumps(record) + "\n")
-            self._file.flush()
-            os.fsync(self._file.fileno())
+            try:
+                self._file.write(json.dumps(record) + "\n")
+                self._file.flush()
+                os.fsync(self._file.fileno())
+            except OSError as why:
+                raise LabError(
+                    f"{self.path} cannot be written any more ({why.strerror}); the "
+                    f"{len(self.records) - 1} runs before are kept: make room, and go on with "
+                    "--resume",
+                    EX_UNAVAILABLE,
+                ) from None
 
 
 def _cut_torn_line(path: Path) -> None:

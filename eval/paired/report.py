@@ -1,20 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the runs say: a table, as text or markdown."""
+"""What the runs say: tables, as values, as text and as markdown."""
 
-from collections import defaultdict
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from statistics import median
+
+from workloads.workload import is_known, percentile
 
 from . import records, stats
 from .arms import TWIN_MARK
 from .stats import Estimate
 
-HEADER = ("workload", "metric", "arm", "baseline", "arm's", "ratio", "A/A", "pairs", "verdict")
-LEGEND = (
-    "baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % interval.\n"
-    "A/A: the baseline against itself in the same blocks, which is the noise floor.\n"
-    "A verdict needs the whole interval beyond 1, and the ratio beyond the A/A interval."
+HEADER = (
+    *("workload", "metric", "arm", "baseline", "arm's", "ratio", "A/A", "p", "delta"),
+    *("stolen", "pairs", "verdict"),
 )
+LEGEND = """\
+baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % interval (BCa).
+A/A: the baseline against itself in the same blocks, which is the noise floor.
+p: Wilcoxon, Holm-corrected over the workloads. delta: Cliff's, 1 if every run of the arm wins.
+stolen: of the time that vCPUs wanted to run, the part taken under the baseline and the arm.
+A verdict needs the whole interval beyond 1, p below 0.05 and the ratio beyond the A/A interval.
+Metrics other than a workload's first are not in the correction; their verdicts are in parentheses.\
+"""
+PERCENTILES = (50, 95, 99, 99.9)
+# Stolen time that differs by more than this between arms explains more than schedulers do.
+STOLEN_APART = 0.05
 
 
 @dataclass(frozen=True)
@@ -25,86 +37,161 @@ class Row:
     metric: str
     unit: str
     better: str
+    is_first: bool  # the metric that the verdict is about
     arm: str
     baseline_median: float | None
     arm_median: float | None
     ratio: Estimate | None
     noise: Estimate | None
+    p: float
+    delta: float | None
+    stolen: tuple[float, float] | None
     pairs: int
     failures: int
     verdict: str
 
 
+@dataclass(frozen=True)
+class Table:
+    """All that was found under one set of conditions."""
+
+    title: str
+    runs: list[dict]
+    rows: list[Row]
+    means: dict[str, Estimate]  # geometric mean by arm, over the first metrics
+    remarks: list[str]
+
+
+def tables(runs: Iterable[dict]) -> list[Table]:
+    """A table for each set of conditions and baseline, in the order of the runs."""
+    by_conditions: dict[tuple, list[dict]] = defaultdict(list)
+    for run in runs:
+        by_conditions[records.conditions(run) + (run["baseline"],)].append(run)
+    found = []
+    for (kernel, shape, vcpus, accel, baseline), some in by_conditions.items():
+        title = f"{shape}, {vcpus} vCPUs, kernel {kernel}, {accel.upper()}, baseline {baseline}"
+        found.append(Table(title, some, rows(some), means(some), _remarks(some, baseline)))
+    return found
+
+
 def noise(runs: list[dict], metric: str) -> Estimate | None:
     """The A/A estimate of a workload's metric."""
     baseline = runs[0]["baseline"] if runs else ""
-    return _estimate(runs, metric, baseline, baseline + TWIN_MARK)
+    return stats.estimate(logs(runs, metric, baseline + TWIN_MARK))
+
+
+def compared_arms(runs: list[dict]) -> list[str]:
+    """The arms other than the baseline and its twin, in the order in which they were given."""
+    baseline = runs[0]["baseline"]
+    names = dict.fromkeys(run["arm"] for run in sorted(runs, key=_arm_rank))
+    return [name for name in names if name not in (baseline, baseline + TWIN_MARK)]
 
 
 def rows(runs: list[dict]) -> list[Row]:
-    """The rows of one workload under one set of conditions, an arm without ratio included.
+    """The rows of all workloads under one set of conditions, an arm without ratio included.
 
     An arm that failed once has failed: the runs that it did finish do not speak for it.
     """
-    baseline = runs[0]["baseline"]
-    names = list(dict.fromkeys(run["arm"] for run in sorted(runs, key=_arm_rank)))
-    compared = [name for name in names if name not in (baseline, baseline + TWIN_MARK)]
-    metrics = {name: run["metrics"][name] for run in runs for name in run["metrics"]} or {
-        "": {"unit": "", "better": ""}
-    }
-    found = []
-    for metric, meaning in metrics.items():
-        floor = noise(runs, metric)
-        for arm in compared or [baseline + TWIN_MARK]:
-            estimate = _estimate(runs, metric, baseline, arm)
-            failures = sum(run["arm"] == arm and not run["ok"] for run in runs)
-            verdict = stats.verdict(estimate, floor) if compared else "A/A only"
-            found.append(
-                Row(
-                    runs[0]["workload"],
-                    metric,
-                    meaning["unit"],
-                    meaning["better"],
-                    arm,
-                    _median(runs, metric, baseline),
-                    _median(runs, metric, arm),
-                    estimate,
-                    floor,
-                    len({run["pair"] for run in runs if run["arm"] == arm}),
-                    failures,
-                    f"failed {failures}x" if failures else verdict,
-                )
-            )
+    found = [row for some in by_workload(runs).values() for row in _rows_of_workload(some)]
+    for arm in {row.arm for row in found}:
+        family = [i for i, row in enumerate(found) if row.arm == arm and row.is_first and row.ratio]
+        corrected = stats.holm([found[i].p for i in family])
+        for i, p in zip(family, corrected, strict=True):
+            found[i] = replace(found[i], p=p)
+    return [replace(row, verdict=_verdict(row)) for row in found]
+
+
+def by_workload(runs: Iterable[dict]) -> dict[str, list[dict]]:
+    """The runs of each workload."""
+    found = defaultdict(list)
+    for run in runs:
+        found[run["workload"]].append(run)
     return found
+
+
+def means(runs: list[dict]) -> dict[str, Estimate]:
+    """The geometric mean of the ratios over the workloads, by arm; for two workloads or more."""
+    found = {}
+    for arm in compared_arms(runs):
+        groups = [logs(some, _first_metric(some), arm) for some in by_workload(runs).values()]
+        groups = [group for group in groups if group]
+        if len(groups) > 1 and (mean := stats.geometric_mean(groups)):
+            found[arm] = mean
+    return found
+
+
+def percentiles(runs: list[dict]) -> dict[str, dict[float, float]]:
+    """By arm: percentiles of the latencies of all its runs together, as far as samples tell."""
+    found = {}
+    for arm, counts in distributions(runs).items():
+        samples = counts.total()
+        known = [each for each in PERCENTILES if is_known(samples, each)]
+        found[arm] = {each: percentile(counts, each) for each in known}
+    return found
+
+
+def distributions(runs: list[dict]) -> dict[str, Counter[float]]:
+    """By arm: the latencies of all its runs together (those of the twin belong to the baseline)."""
+    found: dict[str, Counter[float]] = defaultdict(Counter)
+    for run in sorted(runs, key=_arm_rank):
+        for bound, count in run.get("latencies", {}).items():
+            found[run["arm"].removesuffix(TWIN_MARK)][float(bound)] += count
+    return {arm: counts for arm, counts in found.items() if counts.total()}
 
 
 def render(runs: list[dict], markdown: bool = False) -> str:
     """The tables of all runs, one per set of conditions. "" without runs."""
-    by_conditions: dict[tuple, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        by_conditions[records.conditions(run) + (run["baseline"],)][run["workload"]].append(run)
     parts = []
-    for (kernel, shape, vcpus, accel, baseline), by_workload in by_conditions.items():
-        title = f"{shape}, {vcpus} vCPUs, kernel {kernel}, {accel.upper()}, baseline {baseline}"
-        table = [_cells(row) for of_one in by_workload.values() for row in rows(of_one)]
-        parts.append(f"### {title}\n" if markdown else title)
-        parts.append(_markdown(table) if markdown else _text(table))
-        parts.extend(_remarks(by_workload, baseline))
+    for table in tables(runs):
+        lines = [cells(row) for row in table.rows]
+        lines += [_mean_cells(arm, mean) for arm, mean in table.means.items()]
+        parts.append(f"### {table.title}\n" if markdown else table.title)
+        parts.append(_markdown(HEADER, lines) if markdown else _text(HEADER, lines))
+        parts.extend(table.remarks)
+        if tail := percentile_cells(table):
+            parts.append("")
+            header = ("workload", "arm", "samples", *(f"p{each:g}" for each in PERCENTILES))
+            parts.append(_markdown(header, tail) if markdown else _text(header, tail))
         parts.append("")
-    return "\n".join([*parts, LEGEND]) if parts else ""
+    legend = "\n\n".join(LEGEND.split("\n")) if markdown else LEGEND
+    return "\n".join([*parts, legend]) if parts else ""
 
 
-def failed(runs: list[dict]) -> bool:
-    """True if a run of any arm has failed."""
-    return any(not run["ok"] for run in runs)
+def page(runs: list[dict]) -> str:
+    """A markdown page: when and on what, then the tables. `runs` is not empty."""
+    dates = sorted(run["date"] for run in runs)
+    where = {"lab": "in lab VMs", "local": "on the machine itself"}
+    places = {where.get(run.get("place"), "in lab VMs") for run in runs}
+    versions = {name: each for run in runs for name, each in run.get("versions", {}).items()}
+    machines = {machine(run["machine"]) for run in runs if "machine" in run}
+    accels = {run["accel"] for run in runs}
+    lines = [
+        "# Results",
+        "",
+        "Written by `eval/compare report --page`. Each row holds for its conditions and no others:",
+        "a different machine, kernel or load can turn it round.",
+        "",
+        f"- Date: {dates[0][:16]} to {dates[-1][:16]} UTC, {len(runs)} runs {' and '.join(places)}",
+        *[f"- Machine: {each}" for each in sorted(machines)],
+        f"- Versions: {', '.join(f'{n} {v}' for n, v in sorted(versions.items()) if v)}",
+    ]
+    if "tcg" in accels:
+        lines.append(
+            "- TCG: the VM is emulated. Switches and wake-ups cost 20 to 30 times as much as on "
+            "hardware, so a scheduler's own cost is magnified; only ratios mean anything."
+        )
+    if failures := failed(runs):
+        lines.append(f"- {failures} runs failed")
+    return "\n".join([*lines, "", render(runs, markdown=True)])
 
 
-def _arm_rank(run: dict) -> int:
-    """In the order in which the arms were given; the twin goes first."""
-    return run["arms"].index(run["arm"]) if run["arm"] in run["arms"] else -1
+def failed(runs: list[dict]) -> int:
+    """How many runs have failed, of any arm."""
+    return sum(not run["ok"] for run in runs)
 
 
-def _values(runs: list[dict], metric: str, arm: str) -> dict[int, float]:
+def values(runs: list[dict], metric: str, arm: str) -> dict[int, float]:
+    """An arm's values of a metric by pair."""
     return {
         run["pair"]: run["metrics"][metric]["value"]
         for run in runs
@@ -112,43 +199,159 @@ def _values(runs: list[dict], metric: str, arm: str) -> dict[int, float]:
     }
 
 
-def _estimate(runs: list[dict], metric: str, baseline: str, arm: str) -> Estimate | None:
-    reference, values = _values(runs, metric, baseline), _values(runs, metric, arm)
+def logs(runs: list[dict], metric: str, arm: str) -> list[float]:
+    """The log-ratios of an arm against the baseline, of one workload, in the order of the pairs."""
+    reference, own = values(runs, metric, runs[0]["baseline"]), values(runs, metric, arm)
     better = next(
         (run["metrics"][metric]["better"] for run in runs if metric in run["metrics"]), "lower"
     )
-    logs = (
-        stats.log_ratio(reference[pair], values[pair], better)
-        for pair in sorted(reference.keys() & values.keys())
+    found = (
+        stats.log_ratio(reference[pair], own[pair], better)
+        for pair in sorted(reference.keys() & own.keys())
     )
-    return stats.estimate([log for log in logs if log is not None])
+    return [log for log in found if log is not None]
 
 
-def _median(runs: list[dict], metric: str, arm: str) -> float | None:
-    values = _values(runs, metric, arm).values()
-    return median(values) if values else None
+def stolen_ratio(runs: list[dict], arm: str) -> float | None:
+    """Median part of the time that the vCPUs wanted to run, in which they could not."""
+    parts = []
+    for run in runs:
+        wanted_ns = sum(run.get("run_ns", ())) + sum(run.get("run_delay_ns", ()))
+        if run["arm"] == arm and wanted_ns:
+            parts.append(sum(run["run_delay_ns"]) / wanted_ns)
+    return median(parts) if parts else None
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _rows_of_workload(runs: list[dict]) -> list[Row]:
+    baseline = runs[0]["baseline"]
+    arms = compared_arms(runs) or [baseline + TWIN_MARK]
+    metrics = {name: run["metrics"][name] for run in runs for name in run["metrics"]} or {
+        "": {"unit": "", "better": ""}
+    }
+    found = []
+    for number, (metric, meaning) in enumerate(metrics.items()):
+        reference, floor = values(runs, metric, baseline), noise(runs, metric)
+        for arm in arms:
+            own, ratios = values(runs, metric, arm), logs(runs, metric, arm)
+            stolen = stolen_ratio(runs, baseline), stolen_ratio(runs, arm)
+            found.append(
+                Row(
+                    workload=runs[0]["workload"],
+                    metric=metric,
+                    unit=meaning["unit"],
+                    better=meaning["better"],
+                    is_first=number == 0,
+                    arm=arm,
+                    baseline_median=median(reference.values()) if reference else None,
+                    arm_median=median(own.values()) if own else None,
+                    ratio=stats.estimate(ratios),
+                    noise=floor,
+                    p=stats.p_value(ratios),
+                    delta=stats.cliffs_delta(
+                        [*reference.values()], [*own.values()], meaning["better"]
+                    ),
+                    stolen=None if None in stolen else stolen,
+                    pairs=len({run["pair"] for run in runs if run["arm"] == arm}),
+                    failures=sum(run["arm"] == arm and not run["ok"] for run in runs),
+                    verdict="",
+                )
+            )
+    return found
+
+
+def _verdict(row: Row) -> str:
+    if row.failures:
+        return f"failed {row.failures}x"
+    if row.arm.endswith(TWIN_MARK):
+        return "A/A only"
+    found = stats.verdict(row.ratio, row.noise, row.p if row.is_first else 0.0)
+    return found if row.is_first else f"({found})"
+
+
+def _first_metric(runs: list[dict]) -> str:
+    return next((name for run in runs for name in run["metrics"]), "")
+
+
+def _arm_rank(run: dict) -> int:
+    """In the order in which the arms were given; the twin goes first."""
+    return run["arms"].index(run["arm"]) if run["arm"] in run["arms"] else -1
+
+
+def _remarks(runs: list[dict], baseline: str) -> list[str]:
+    """What a reader of the table must know of notes, lost runs, and stolen time that differs."""
+    remarks = []
+    own = (baseline, baseline + TWIN_MARK)
+    for workload, some in by_workload(runs).items():
+        if some[0].get("note"):
+            remarks.append(f"{workload}: {some[0]['note']}.")
+        lost = sum(run["arm"] in own and not run["ok"] for run in some)
+        if lost:
+            remarks.append(f"{workload}: {lost} runs of the baseline itself failed.")
+        reference = stolen_ratio(some, baseline)
+        for arm in compared_arms(some):
+            stolen = stolen_ratio(some, arm)
+            if None not in (reference, stolen) and abs(stolen - reference) > STOLEN_APART:
+                remarks.append(
+                    f"{workload}: {stolen:.0%} was stolen under {arm} and {reference:.0%} under "
+                    f"{baseline}: part of the difference may be the host's."
+                )
+    kernels = {name: each for run in runs for name, each in run.get("kernels", {}).items()}
+    of_arm = {run["arm"]: run.get("arm_kernel") for run in runs}
+    for arm in compared_arms(runs):
+        if of_arm[arm]:
+            remarks.append(f"{arm}: a VM of its own, kernel {kernels.get(of_arm[arm])}.")
+    if any(run.get("stolen_source", "").startswith("none") for run in runs):
+        remarks.append("The hypervisor has told no stolen time; 0 may mean that it never does.")
+    return remarks
+
+
+def machine(facts: dict) -> str:
+    """The machine that eval ran on, for people."""
+    return f"{facts['cpu']}, {facts['cores']} cores, host kernel {facts['kernel']}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """The row under HEADER."""
     used = row.ratio.pairs if row.ratio else 0
     return (
         row.workload,
         f"{row.metric} ({row.unit})" if row.unit else row.metric,
         row.arm,
-        _number(row.baseline_median),
-        _number(row.arm_median),
-        _interval(row.ratio),
-        _interval(row.noise),
+        number(row.baseline_median),
+        number(row.arm_median),
+        interval(row.ratio),
+        interval(row.noise),
+        f"{row.p:.3f}" if row.is_first and row.ratio else "",
+        "" if row.delta is None else f"{row.delta:+.2f}",
+        "/".join(f"{part:.0%}" for part in row.stolen) if row.stolen else "",
         str(used) if used == row.pairs else f"{used} of {row.pairs}",
         row.verdict,
     )
 
 
-def _number(value: float | None) -> str:
+def _mean_cells(arm: str, mean: Estimate) -> tuple[str, ...]:
+    cells = ("geometric mean", "", arm, "", "", interval(mean))
+    return cells + ("",) * (len(HEADER) - len(cells))
+
+
+def percentile_cells(table: Table) -> list[tuple[str, ...]]:
+    """Workload, arm, samples and PERCENTILES, for workloads that tell latencies."""
+    found = []
+    for workload, some in by_workload(table.runs).items():
+        counts = distributions(some)
+        for arm, known in percentiles(some).items():
+            told = (number(known[each]) if each in known else "-" for each in PERCENTILES)
+            found.append((workload, arm, str(counts[arm].total()), *told))
+    return found
+
+
+def number(value: float | None) -> str:
+    """A number for people."""
     return "-" if value is None else f"{value:.4g}" if value < 10000 else f"{value:.0f}"
 
 
-def _interval(estimate: Estimate | None) -> str:
+def interval(estimate: Estimate | None) -> str:
+    """A ratio and its interval for people."""
     if estimate is None:
         return "-"
     if estimate.low == 0:
@@ -156,27 +359,14 @@ def _interval(estimate: Estimate | None) -> str:
     return f"{estimate.ratio:.3f} ({estimate.low:.3f}-{estimate.high:.3f})"
 
 
-def _remarks(by_workload: dict[str, list[dict]], baseline: str) -> list[str]:
-    """What a reader of the table must know: notes of the workloads, runs of the baseline lost."""
-    remarks = []
-    for workload, runs in by_workload.items():
-        if runs[0].get("note"):
-            remarks.append(f"{workload}: {runs[0]['note']}.")
-        own = (baseline, baseline + TWIN_MARK)
-        lost = sum(run["arm"] in own and not run["ok"] for run in runs)
-        if lost:
-            remarks.append(f"{workload}: {lost} runs of the baseline itself failed.")
-    return remarks
-
-
-def _markdown(table: list[tuple[str, ...]]) -> str:
-    lines = [HEADER, ("---",) * len(HEADER), *table]
+def _markdown(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
+    lines = [header, ("---",) * len(header), *table]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 
 
-def _text(table: list[tuple[str, ...]]) -> str:
-    widths = [max(map(len, column)) for column in zip(HEADER, *table, strict=True)]
+def _text(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(header, *table, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
-        for cells in (HEADER, *table)
+        for cells in (header, *table)
     )

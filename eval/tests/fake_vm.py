@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A lab VM for tests of the paired runner: no guest, only the answers that it would give."""
 
+import contextlib
 from collections.abc import Callable
 from signal import SIGINT, SIGKILL
 
 from lab import CommandTimeout, LabError, Result, VcpuTruth
 from lab.errors import EX_NOT_UP
+from paired import runner
+from paired.stage import Stage
+from workloads import Size
 
 
 class FakeScheduler:
@@ -68,6 +72,8 @@ class FakeVm:
     def run(self, cmd: str, timeout_s: float = 120) -> Result:
         if "sched_ext/state" in cmd:
             return Result(0, f"{self.state}\n{self.enable_seq}\n")
+        if cmd == runner.SWEEP:
+            return Result(0, "")
         return self.workload(self)
 
     def spawn(self, cmd: str) -> FakeScheduler:
@@ -77,6 +83,26 @@ class FakeVm:
     def truth(self) -> list[VcpuTruth]:
         self.clock_ns += 5
         return [VcpuTruth(0, 1, self.clock_ns, 2 * self.clock_ns, 1)]
+
+
+class FakeStage(Stage):
+    """A stage with one fake VM for all arms."""
+
+    def __init__(self, vm: FakeVm, facts: dict):
+        self.vm = vm
+        self.facts = facts
+        self.taken: list[str] = []
+
+    def size(self, seconds: float) -> Size:
+        return Size(seconds=seconds)
+
+    def guests(self) -> list[FakeVm]:
+        return [self.vm]
+
+    @contextlib.contextmanager
+    def take(self, arm):
+        self.taken.append(arm.name)
+        yield self.vm
 
 
 def hang(vm: FakeVm) -> Result:

@@ -80,7 +80,7 @@ def test_the_table_has_a_row_per_arm_and_a_table_per_shape():
     assert "floating:2, 4 vCPUs, kernel 7.2, TCG, baseline eevdf" in text
     line = next(line for line in text.splitlines() if line.startswith("hackbench"))
     assert " ".join(line.split()) == (
-        "hackbench time (s) scx_a 4 5 0.800 (0.800-0.800) 1.000 (1.000-1.000) 10 worse"
+        "hackbench time (s) scx_a 4 5 0.800 (0.800-0.800) 1.000 (1.000-1.000) 0.002 -1.00 10 worse"
     )
     assert "| hackbench | time (s) | scx_a | 4 | 5 |" in report.render(runs, markdown=True)
 
@@ -108,9 +108,8 @@ def test_report_command(tmp_path, capsys):
 @pytest.mark.parametrize(
     "argv, words",
     [
-        (["--workload", "nope"], "choose from hackbench"),
-        (["--workload-cmd", "true"], "--metric and --better"),
-        (["--workload-cmd", "true", "--metric", "(", "--better", "lower"], "correct it"),
+        (["--workload", "nope"], "no such command; choose from"),
+        (["--workload", "true x", "--metric", "("], "correct it"),
         (["--arms", "eevdf,eevdf"], "two arms are called eevdf"),
         (["--arms", "eevdf:--flag"], "takes no arguments"),
         (["--pairs", "4", "--until-aa-ratio", "0.03"], "exclude each other"),
@@ -119,13 +118,16 @@ def test_report_command(tmp_path, capsys):
 )
 def test_bad_usage_is_a_sentence_and_64(capsys, argv, words):
     arguments = argv if "--arms" in argv else ["--arms", "eevdf", *argv]
-    assert cli.main(arguments) == 64
+    assert cli.main([*arguments, "--lab"]) == 64
     assert words in capsys.readouterr().err
 
 
 def test_arms():
     assert arms.parse("eevdf") == arms.Arm("eevdf")
-    assert arms.parse("base=cfs") == arms.Arm("base")
+    assert arms.parse("base=kernel") == arms.Arm("base")
+    assert arms.parse("cfs") == arms.Arm("cfs", (), "6.1")
+    assert arms.parse("eevdf@7.3") == arms.Arm("eevdf@7.3", (), "7.3")
+    assert arms.parse("a=/bin/sh@6.12:-e") == arms.Arm("a", ("/bin/sh", "-e"), "6.12")
     assert arms.parse("x=/bin/sh:-c 'a b' --n=1") == arms.Arm(
         "x", ("/bin/sh", "-c", "a b", "--n=1")
     )

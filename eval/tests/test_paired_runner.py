@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The runner on a fake VM: what it runs, what it keeps, and how failures are told."""
 
+import io
 import itertools
 import json
 
 import pytest
-from fake_vm import FakeVm, hang, vm_gone
+from fake_vm import FakeStage, FakeVm, hang, vm_gone
 from lab import LabError, Result
 from paired import arms, report, runner
 from paired.arms import Arm
+from paired.progress import Progress
 from paired.records import Journal
 from paired.runner import Plan, Runner
-from paired.workloads import from_command
+from workloads import from_command
 
 EEVDF, SCX = Arm("eevdf"), Arm("scx_fake", ("/bin/scx_fake",))
 FACTS = {"kernel": "7.2", "shape": "floating:2", "vcpus": 4, "accel": "tcg", "versions": {}}
@@ -29,9 +31,12 @@ def half_as_long(vm: FakeVm) -> Result:
     return Result(0, f"took {1.0 if vm.in_charge else 2.0}\n")
 
 
-def compare(vm: FakeVm, journal: Journal, **plan) -> None:
-    plan = Plan(**{"arms": [EEVDF, SCX], "pairs": 4, "settle_s": 0} | plan)
-    Runner(vm, plan, journal, "seed", FACTS).compare(WORKLOAD)
+def compare(vm: FakeVm, journal: Journal, **plan) -> FakeStage:
+    defaults = {"arms": [EEVDF, SCX], "workloads": [WORKLOAD], "pairs": 4, "settle_s": 0}
+    plan = Plan(**defaults | {"warm_up": False} | plan)
+    stage = FakeStage(vm, FACTS)
+    Runner(stage, plan, journal, "seed", Progress(io.StringIO())).compare()
+    return stage
 
 
 def of_arm(journal: Journal, arm: str) -> list[dict]:
@@ -41,13 +46,69 @@ def of_arm(journal: Journal, arm: str) -> list[dict]:
 def test_a_faster_scheduler_is_found_better():
     journal = Journal(None)
     vm = FakeVm(half_as_long)
-    compare(vm, journal)
-    assert [len(of_arm(journal, name)) for name in ("eevdf", "eevdf'", "scx_fake")] == [4, 4, 4]
+    compare(vm, journal, pairs=10)
+    assert [len(of_arm(journal, name)) for name in ("eevdf", "eevdf'", "scx_fake")] == [10] * 3
     (row,) = report.rows(journal.records)
     assert row.ratio.ratio == pytest.approx(2.0)
     assert row.noise.ratio == pytest.approx(1.0)
-    assert (row.verdict, row.pairs, row.failures) == ("better", 4, 0)
+    assert (row.verdict, row.pairs, row.failures) == ("better", 10, 0)
+    assert row.delta == 1
     assert vm.state == "disabled"
+
+
+def test_no_verdict_without_pairs_enough_for_the_test():
+    journal = Journal(None)
+    compare(FakeVm(half_as_long), journal, pairs=4)
+    (row,) = report.rows(journal.records)
+    assert row.ratio.ratio == pytest.approx(2.0)
+    assert row.verdict == "undecided"
+
+
+def test_an_arm_is_put_in_charge_once_for_all_workloads():
+    journal, other = Journal(None), from_command("more work", r"took ([\d.]+)", "lower", 60)
+    stage = compare(FakeVm(half_as_long), journal, workloads=[WORKLOAD, other], pairs=4)
+    assert len(stage.taken) == 3 * 4
+    places = [(r["pair"], r["arm"], r["workload"]) for r in journal.records]
+    assert len(set(places)) == len(places) == 3 * 4 * 2
+    for first, second in zip(places[::2], places[1::2], strict=True):
+        assert first[:2] == second[:2]
+
+
+def test_the_warm_up_runs_each_workload_once_and_records_nothing():
+    calls = []
+
+    def counting(vm: FakeVm) -> Result:
+        calls.append(vm.in_charge)
+        return half_as_long(vm)
+
+    journal = Journal(None)
+    compare(FakeVm(counting), journal, pairs=2, warm_up=True)
+    assert len(calls) == len(journal.records) + 1
+    assert calls[0] is False
+
+
+def test_an_ejection_leaves_the_other_workloads_of_the_turn_their_run():
+    first = from_command("first", r"took ([\d.]+)", "lower", 60)
+    turns = itertools.count()
+
+    def eject_in_every_other_run(vm: FakeVm) -> Result:
+        return eject(vm) if vm.in_charge and next(turns) % 2 == 0 else half_as_long(vm)
+
+    journal = Journal(None)
+    compare(FakeVm(eject_in_every_other_run), journal, workloads=[first, WORKLOAD], pairs=2)
+    outcomes = {r["workload"]: r["ok"] for r in of_arm(journal, "scx_fake")}
+    assert outcomes == {"first": False, "work": True}
+
+
+def test_somebody_elses_scheduler_fails_the_run_of_the_kernels_own():
+    def load(vm: FakeVm) -> Result:
+        if vm.scheduler is None:
+            vm.spawn("other")
+        return Result(0, "took 1.0\n")
+
+    journal = Journal(None)
+    compare(FakeVm(load), journal, arms=[EEVDF], pairs=2)
+    assert "somebody else" in journal.records[0]["failure"]
 
 
 def test_each_record_is_complete():

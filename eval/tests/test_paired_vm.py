@@ -9,7 +9,7 @@ import pytest
 from lab import LabError
 from paired import arms
 
-PAIRS = Path(__file__).parents[1] / "pairs"
+COMPARE = Path(__file__).parents[1] / "compare"
 # A workload that ejects the one scheduler that has this argument: SysRq-S has the kernel do so.
 DOOMED = "--wait-bound-ms 999"
 WORKLOAD = f"""
@@ -26,9 +26,9 @@ def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
         pytest.skip(str(why))
     out = tmp_path / "out.jsonl"
     done = subprocess.run(
-        [PAIRS, "--vcpus", "2", "--pairs", "2", "--settle", "0", "--out", out]
+        [COMPARE, "--vcpus", "2", "--pairs", "2", "--settle", "0", "--out", out]
         + ["--arms", f"eevdf,scx_vaware,doomed=scx_vaware:{DOOMED}"]
-        + ["--workload-cmd", WORKLOAD, "--metric", "took (.*)", "--better", "lower"],
+        + ["--workload", WORKLOAD, "--metric", "took (.*)", "--better", "lower"],
         capture_output=True,
         text=True,
         timeout=400,

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Numbers read from what the tools print."""
+
+import json
+import subprocess
+
+import pytest
+from workloads import (
+    SUITES,
+    Size,
+    catalogue,
+    cyclictest,
+    hackbench,
+    nginx,
+    perf_bench,
+    postgresql,
+    requests,
+    stress_ng,
+    suite,
+    sysbench,
+)
+from workloads.workload import ParseError, from_command, is_known, percentile
+
+HACKBENCH = """\
+Running in process mode with 4 groups using 40 file descriptors each (== 160 tasks)
+Each sender will pass 300 messages of 100 bytes
+Time: 4.210
+"""
+SYSBENCH_CPU = """\
+CPU speed:
+    events per second:   723.45
+
+General statistics:
+    total time:                          4.0012s
+    total number of events:              2895
+
+Latency (ms):
+         min:                                    1.02
+         avg:                                    1.38
+         max:                                   31.55
+         95th percentile:                       12.10
+         sum:                                 3998.12
+"""
+SYSBENCH_THREADS = """\
+General statistics:
+    total time:                          4.0000s
+    total number of events:              1602
+
+Latency (ms):
+         95th percentile:                       23.95
+"""
+STRESS_NG = """\
+stress-ng: info:  [90] setting to a 4 second run per stressor
+stress-ng: info:  [90] dispatching hogs: 4 switch
+stress-ng: metrc: [90] stressor       bogo ops real time  usr time  sys time   bogo ops/s
+stress-ng: metrc: [90]                           (secs)    (secs)    (secs)   (real time)
+stress-ng: metrc: [90] switch       138845      4.03      0.12      0.94     34470.14    131895.30
+stress-ng: metrc: [90] miscellaneous metrics:
+stress-ng: metrc: [90] switch             14872.62 nanosecs per context switch (pipe method)
+stress-ng: info:  [90] successful run completed in 4.04s
+"""
+# Two threads: 4 latencies within the histogram, one of 900 us beyond it.
+CYCLICTEST = """\
+WARN: not setting cpu_dma_latency from cyclictest
+{
+  "file_version": 1,
+  "return_code": 0,
+  "num_threads": 2,
+  "thread": {
+    "0": {
+      "histogram": {
+        "50": 1,
+        "100": 1
+      },
+      "cycles": 2,
+      "min": 50,
+      "max": 100,
+      "avg": 75.00,
+      "cpu": 0
+    },
+    "1": {
+      "histogram": {
+        "50": 1,
+        "200": 1
+      },
+      "cycles": 3,
+      "min": 50,
+      "max": 900,
+      "avg": 383.33,
+      "cpu": 1
+    }
+  }
+}
+"""
+
+
+REQUESTS = json.dumps(
+    {"requests": 1000, "unit": "us", "counts": {"500": 900, "1000": 85, "20000": 15}}
+)
+PERF_PIPE = """\
+# Running 'sched/pipe' benchmark:
+# Executed 4000 pipe operations between two processes
+
+     Total time: 0.512 [sec]
+
+     128.112250 usecs/op
+           7805 ops/sec
+"""
+PERF_MESSAGING = """\
+# 4 groups == 160 processes run
+
+     Total time: 1.234 [sec]
+"""
+WRK = """\
+Running 4s test @ http://127.0.0.1:18080/page
+  2 threads and 32 connections
+  Thread Stats   Avg      Stdev     Max   +/- Stdev
+    Latency     3.50ms    1.02ms  20.00ms   80.00%
+  Latency Distribution
+     50%  900.00us
+     75%    4.10ms
+     90%    7.00ms
+     99%    1.02s
+  8012 requests in 4.01s, 33.1MB read
+Requests/sec:   1998.00
+Transfer/sec:      8.25MB
+"""
+PGBENCH = """\
+transaction type: <builtin: TPC-B (sort of)>
+number of transactions actually processed: 3000
+latency average = 10.680 ms
+initial connection time = 12.1 ms
+tps = 749.063671 (without initial connection time)
+"""
+
+
+def test_hackbench():
+    assert hackbench.parse(HACKBENCH) == {"time": 4.21}
+
+
+def test_sysbench_cpu():
+    assert sysbench.parse_cpu(SYSBENCH_CPU) == {"rate": 723.45, "p95": 12.1}
+
+
+def test_sysbench_threads_becomes_a_rate():
+    assert sysbench.parse_threads(SYSBENCH_THREADS) == {"rate": 400.5, "p95": 23.95}
+
+
+def test_stress_ng_gives_operations_per_second_of_real_time():
+    assert stress_ng.parse(STRESS_NG) == {"rate": 34470.14}
+
+
+def test_cyclictest_over_all_threads_and_beyond_its_histogram():
+    values = cyclictest.parse(CYCLICTEST)
+    assert values["p50"] == 100
+    assert values["p95"] == values["p99"] == values["max"] == 900
+    assert values["avg"] == pytest.approx((75 * 2 + 383.33 * 3) / 5)
+
+
+def test_cyclictest_percentiles_of_one_thread():
+    histogram = {str(latency_us): 1 for latency_us in range(1, 101)}
+    thread = {"histogram": histogram, "cycles": 100, "max": 100, "avg": 50.5}
+    values = cyclictest.parse(json.dumps({"thread": {"0": thread}}))
+    assert values == {"avg": 50.5, "p50": 50, "p95": 95, "p99": 99, "max": 100}
+
+
+@pytest.mark.parametrize("workload", catalogue(Size()).values(), ids=lambda w: w.name)
+def test_output_without_numbers_is_an_error_and_no_value(workload):
+    with pytest.raises(ParseError):
+        workload.parse("Killed {\n")
+    if workload.latencies:
+        with pytest.raises(ParseError):
+            workload.latencies("Killed {\n")
+
+
+@pytest.mark.parametrize(
+    "name, output",
+    [
+        ("hackbench", HACKBENCH),
+        ("sysbench-cpu-4", SYSBENCH_CPU),
+        ("sysbench-threads", SYSBENCH_THREADS),
+        ("stress-ng-switch", STRESS_NG),
+        ("cyclictest-idle", CYCLICTEST),
+        ("requests", REQUESTS),
+        ("perf-pipe", PERF_PIPE),
+        ("perf-messaging", PERF_MESSAGING),
+        ("nginx", WRK),
+        ("postgresql", PGBENCH),
+    ],
+)
+def test_each_metric_that_is_declared_is_parsed(name, output):
+    workload = catalogue(Size("kvm"))[name]
+    assert {metric.name for metric in workload.metrics} == set(workload.parse(output))
+
+
+def test_requests_need_samples_enough_for_their_percentile():
+    assert requests.parse(REQUESTS) == {"p50": 500, "p95": 1000, "p99": 20000}
+    with pytest.raises(ParseError, match="too few"):
+        requests.parse(json.dumps({"counts": {"500": 999}}))
+
+
+def test_perf_nginx_and_postgresql():
+    assert perf_bench.parse_pipe(PERF_PIPE) == {"time": 128.11225}
+    assert perf_bench.parse_messaging(PERF_MESSAGING) == {"time": 1.234}
+    assert nginx.parse(WRK) == {"rate": 1998.0, "p50": 0.9, "p99": 1020.0}
+    assert postgresql.parse(PGBENCH) == {"rate": 749.063671, "latency": 10.68}
+    with pytest.raises(ParseError, match="failed"):
+        nginx.parse(WRK + "  Non-2xx or 3xx responses: 3\n")
+
+
+@pytest.mark.parametrize(
+    "samples, percent, known",
+    [(1000, 99, True), (999, 99, False), (10000, 99.9, True), (9999, 99.9, False)],
+)
+def test_a_percentile_needs_ten_samples_beyond_it(samples, percent, known):
+    assert is_known(samples, percent) is known
+
+
+def test_percentile_is_the_smallest_that_so_many_do_not_exceed():
+    counts = {1.0: 90, 10.0: 9, 100.0: 1}
+    assert [percentile(counts, p) for p in (50, 90, 91, 99, 100)] == [1, 1, 10, 10, 100]
+
+
+def test_suites_are_made_of_workloads_that_exist():
+    for name in [*SUITES, "full"]:
+        assert suite(name, Size())
+    assert len(suite("full", Size())) == len(catalogue(Size()))
+
+
+def test_a_command_without_a_pattern_is_timed():
+    workload = from_command("make")
+    assert workload.parse("vaware-wall-seconds 9\nnoise\nvaware-wall-seconds 2.5\n") == {
+        "time": 2.5
+    }
+    assert workload.metrics[0].better == "lower"
+    done = subprocess.run(
+        ["bash", "-c", from_command("sleep 0.2; exit 3").command], capture_output=True, text=True
+    )
+    assert done.returncode == 3
+    assert workload.parse(done.stderr)["time"] >= 0.2
+
+
+def test_a_command_of_the_user():
+    workload = from_command("ab -n 100", r"took ([\d.]+) s", "lower", 60)
+    assert workload.parse("it took 2.5 s\n") == {"value": 2.5}
+    with pytest.raises(ParseError):
+        workload.parse("it took long\n")
+
+
+@pytest.mark.parametrize("pattern", ["took [", "took .* s"])
+def test_a_pattern_that_cannot_give_a_number_is_refused(pattern):
+    with pytest.raises(ValueError, match="correct it|put the number"):
+        from_command("true", pattern, "lower", 60)

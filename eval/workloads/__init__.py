@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The workloads of eval/compare: one kind a file, each with what it needs and how it is read.
+
+    from workloads import catalogue, Size
+    catalogue(Size())["requests"].command
+
+A new kind is a file with `workloads(size)`, and its place in KINDS.
+"""
+
+from . import (
+    cyclictest,
+    hackbench,
+    nginx,
+    parallel,
+    perf_bench,
+    pipeline,
+    postgresql,
+    requests,
+    stress_ng,
+    sync,
+    sysbench,
+)
+from .workload import Metric, ParseError, Size, Workload, from_command
+
+KINDS = (
+    cyclictest,
+    requests,
+    hackbench,
+    perf_bench,
+    stress_ng,
+    sync,
+    parallel,
+    pipeline,
+    sysbench,
+    postgresql,
+    nginx,
+)
+
+# What is in which suite; "full" has all. `quick` is for a first look: a latency, a throughput, a
+# burst of wake-ups.
+SUITES = {
+    "quick": ("requests", "parallel-dynamic", "hackbench"),
+    "base": (
+        *("hackbench", "sysbench-cpu-1", "sysbench-cpu-2", "sysbench-cpu-4", "sysbench-threads"),
+        *("cyclictest-idle", "cyclictest-hogs", "stress-ng-switch"),
+    ),
+    "main": (
+        *("cyclictest-hogs", "requests", "requests-best-effort", "hackbench", "perf-pipe"),
+        *("mutex-block", "barrier-block", "barrier-adaptive", "parallel-static"),
+        *("parallel-dynamic", "pbzip2", "postgresql", "nginx"),
+    ),
+}
+
+
+def catalogue(size: Size) -> dict[str, Workload]:
+    """All workloads by name, in their order."""
+    return {workload.name: workload for kind in KINDS for workload in kind.workloads(size)}
+
+
+def suite(name: str, size: Size) -> list[Workload]:
+    """The workloads of a suite. Raises KeyError."""
+    every = catalogue(size)
+    return list(every.values()) if name == "full" else [every[each] for each in SUITES[name]]
+
+
+__all__ = [
+    "KINDS",
+    "SUITES",
+    "Metric",
+    "ParseError",
+    "Size",
+    "Workload",
+    "catalogue",
+    "from_command",
+    "suite",
+]

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""cyclictest: how late a sleeping task runs after its timer, on idle and on busy vCPUs."""
+
+import json
+from collections import Counter
+
+from .workload import Metric, ParseError, Size, Workload, percentile
+
+PERCENTILES = (50, 95, 99)
+METRICS = (
+    Metric("p99", "us", "lower"),
+    Metric("avg", "us", "lower"),
+    Metric("p50", "us", "lower"),
+    Metric("p95", "us", "lower"),
+    Metric("max", "us", "lower"),
+)
+NOTE = "SCHED_OTHER: its threads belong to the scheduler under test"
+
+
+def parse(output: str) -> dict[str, float]:
+    """Average, percentiles and maximum of the latencies, in microseconds, over all threads."""
+    counts = latencies(output)
+    threads = _threads(output)
+    cycles = sum(thread["cycles"] for thread in threads)
+    total_us = sum(thread["avg"] * thread["cycles"] for thread in threads)
+    values = {f"p{percent}": percentile(counts, percent) for percent in PERCENTILES}
+    return values | {"avg": total_us / cycles, "max": max(counts)}
+
+
+def latencies(output: str) -> dict[float, int]:
+    """How often each latency was seen, over all threads.
+
+    What is longer than the histogram reaches counts as the maximum. Raises ParseError.
+    """
+    threads = _threads(output)
+    counts: Counter[float] = Counter()
+    try:
+        for thread in threads:
+            for latency_us, count in thread["histogram"].items():
+                counts[float(latency_us)] += count
+        cycles = sum(thread["cycles"] for thread in threads)
+        longest_us = float(max(thread["max"] for thread in threads))
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
+        raise ParseError(f"cyclictest gave no results that can be read ({why!r})") from None
+    if not cycles:
+        raise ParseError("cyclictest has measured nothing")
+    counts[longest_us] += cycles - counts.total()
+    return dict(counts)
+
+
+def _threads(output: str) -> list[dict]:
+    try:
+        found, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
+        return list(found["thread"].values())
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
+        raise ParseError(f"cyclictest gave no results that can be read ({why!r})") from None
+
+
+def workloads(size: Size) -> list[Workload]:
+    """One thread per vCPU, alone, and beside a computation on each vCPU."""
+    # --default-system: or it would keep every vCPU from idling, which is no property of the
+    # scheduler. JSON has only the buckets in use of the histogram's 100,000 (100 ms).
+    command = (
+        'cyclictest --policy=other --default-system -q -t "$(nproc)" -i 4000 '
+        f"-D {max(1, round(size.seconds * 1.5))} "
+        "-h 100000 --histfile=/dev/null --json=/proc/self/fd/1"
+    )
+    # Fails if the hogs are not there to be ended.
+    beside_hogs = (
+        'stress-ng --cpu "$(nproc)" -q --temp-path /tmp & hogs=$!; sleep 1; '
+        f"{command}; kill $hogs && wait"
+    )
+    return [
+        Workload(
+            name, text, METRICS, parse, note=NOTE, needs=("cyclictest", *needs), latencies=latencies
+        )
+        for name, text, needs in (
+            ("cyclictest-idle", command, ()),
+            ("cyclictest-hogs", beside_hogs, ("stress-ng",)),
+        )
+    ]

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An open-loop request server (c/requests.c), alone and beside best-effort work."""
+
+import json
+
+from . import programs
+from .workload import Metric, ParseError, Size, Workload, is_known, percentile
+
+SERVICE_US = 1000
+LOAD_RATIO = 0.25  # of the cores that the VM can have
+METRICS = (
+    Metric("p99", "us", "lower"),
+    Metric("p50", "us", "lower"),
+    Metric("p95", "us", "lower"),
+)
+BUILT = ("gcc",)
+
+
+def latencies(output: str) -> dict[float, int]:
+    """Upper bounds of the bins and their counts, in microseconds. Raises ParseError."""
+    try:
+        found, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
+        counts = {float(bound): int(count) for bound, count in found["counts"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as why:
+        raise ParseError(f"requests gave no results that can be read ({why!r})") from None
+    if not counts:
+        raise ParseError("no request was served")
+    return counts
+
+
+def parse(output: str) -> dict[str, float]:
+    """Percentiles. Raises ParseError if there are too few requests to tell them."""
+    counts = latencies(output)
+    samples = sum(counts.values())
+    if not is_known(samples, 99):
+        raise ParseError(f"{samples} requests are too few for a 99th percentile; let it run longer")
+    return {f"p{percent}": percentile(counts, percent) for percent in (50, 95, 99)}
+
+
+def workloads(size: Size) -> list[Workload]:
+    """A load of a quarter: alone, and beside SCHED_IDLE work that would fill every vCPU."""
+    rate = max(LOAD_RATIO * size.cores * 1e6 / SERVICE_US, 1050 / size.seconds)
+    serve = f"{programs.path('requests')} {rate:.0f} {SERVICE_US} {2 * size.vcpus} {size.seconds:g}"
+    beside = (
+        'chrt --idle 0 stress-ng --cpu "$(nproc)" -q --temp-path /tmp & hogs=$!; sleep 0.5; '
+        f"{serve}; kill $hogs && wait"
+    )
+    return [
+        Workload(
+            name,
+            command,
+            METRICS,
+            parse,
+            note=f"open loop, {rate:.0f} requests of {SERVICE_US} us per second",
+            needs=BUILT + needs,
+            prepare=lambda: programs.build("requests"),
+            latencies=latencies,
+        )
+        for name, command, needs in (
+            ("requests", serve, ()),
+            ("requests-best-effort", beside, ("stress-ng", "chrt")),
+        )
+    ]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a workload is: a command, the numbers read from its output, and what it needs to run."""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import accumulate
+
+# A latency percentile is given only where at least 10 samples lie beyond it.
+SAMPLES_BEYOND = 10
+WALL_MARK = "vaware-wall-seconds"
+
+
+class ParseError(Exception):
+    """The output of a workload does not hold its numbers; the message says which."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number of a workload: its unit, and whether "higher" or "lower" is better."""
+
+    name: str
+    unit: str
+    better: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a workload does: it lasts about `seconds` with `vcpus` vCPUs on `cores` cores.
+
+    Emulation (`accel` "tcg") makes switches and wake-ups 20 to 30 times as dear as on hardware, and
+    computation 4 times: workloads of a fixed amount of work do less there.
+    """
+
+    accel: str = "tcg"
+    vcpus: int = 4
+    cores: int = 2
+    seconds: float = 4.0
+
+    def amount(self, per_second_tcg: float, per_second: float) -> int:
+        """A fixed amount of work that takes about `seconds`; at least 1."""
+        rate = per_second_tcg if self.accel == "tcg" else per_second
+        return max(1, round(rate * self.seconds))
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A shell command and how to read its output.
+
+    `parse` gives a value for each of `metrics`, or raises ParseError. The first metric is the one
+    that the verdict is about. `latencies` gives a distribution, {upper bound: count}, in the unit
+    of the first metric. `prepare` makes what the command needs, on the machine that eval runs on,
+    before anything is measured; `setup` is a shell command that is run once in each VM.
+    `needs` names programs. `note` goes into the report.
+    """
+
+    name: str
+    command: str
+    metrics: tuple[Metric, ...]
+    parse: Callable[[str], dict[str, float]]
+    timeout_s: float = 60.0
+    note: str = ""
+    needs: tuple[str, ...] = ()
+    prepare: Callable[[], None] | None = None
+    setup: str = ""
+    latencies: Callable[[str], dict[float, int]] | None = None
+
+    def missing(self) -> list[str]:
+        """The programs that it needs and that are not on this machine."""
+        path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
+        return [name for name in self.needs if not shutil.which(name, path=path)]
+
+
+def number(pattern: str, output: str) -> float:
+    """The number that the first group of `pattern` finds in the output. Raises ParseError."""
+    found = re.search(pattern, output, re.MULTILINE)
+    if not found:
+        raise ParseError(f"'{pattern}' is not in the output")
+    try:
+        return float(found[1])
+    except (IndexError, TypeError, ValueError):
+        raise ParseError(f"'{pattern}' found '{found[0]}', which gives no number") from None
+
+
+def percentile(counts: Mapping[float, int], percent: float) -> float:
+    """The smallest latency that `percent` of all samples do not exceed; `counts` is not empty."""
+    ordered = sorted(counts)
+    ranks = accumulate(counts[latency] for latency in ordered)
+    needed = sum(counts.values()) * percent / 100
+    return next(value for value, rank in zip(ordered, ranks, strict=True) if rank >= needed)
+
+
+def is_known(samples: int, percent: float) -> bool:
+    """True if so many samples tell this percentile: enough of them lie beyond it."""
+    # round: 100 - 99.9 is not exactly a tenth
+    return round(samples * (100 - percent) / 100, 6) >= SAMPLES_BEYOND
+
+
+def from_command(
+    command: str, pattern: str | None = None, better: str = "lower", timeout_s: float = 120
+) -> Workload:
+    """A workload of the user's: any shell command.
+
+    Its metric is its wall time, or what group 1 of `pattern` finds in its output. Raises ValueError
+    with a sentence if the pattern is not usable.
+    """
+    name = command.strip().split("\n")[0][:40]
+    if pattern is None:
+        # In a subshell, so that an `exit` of the command does not lose its time.
+        timed = f"TIMEFORMAT='{WALL_MARK} %R'; time (\n{command}\n)"
+        time = Metric("time", "s", better)
+        return Workload(
+            name, timed, (time,), lambda output: {"time": _wall_seconds(output)}, timeout_s
+        )
+    try:
+        groups = re.compile(pattern).groups
+    except re.error as why:
+        raise ValueError(f"'{pattern}' is no regular expression ({why}); correct it") from None
+    if groups < 1:
+        raise ValueError(f"'{pattern}' has no group; put the number into parentheses")
+    value = Metric("value", "", better)
+    return Workload(
+        name, command, (value,), lambda output: {"value": number(pattern, output)}, timeout_s
+    )
+
+
+def _wall_seconds(output: str) -> float:
+    found = re.findall(rf"^{WALL_MARK} ([\d.]+)$", output, re.MULTILINE)
+    if not found:
+        raise ParseError("its wall time is not in the output")
+    return float(found[-1])
