@@ -106,16 +106,85 @@ struct vaware_stats {
 	u64 lock_wait_max_ns;
 };
 
-/* Where stolen time is read from (design.md, Signals). */
+/* Where stolen time is read from (docs/design.md, Signals). */
 enum vaware_steal_source {
-	VAWARE_STEAL_BEATS, /* no steal clock: gaps between ticks of a running task */
+	VAWARE_STEAL_BEATS, /* no steal clock: beats that came late */
 	VAWARE_STEAL_KVM,   /* per-vCPU kvm_steal_time, announced by CPUID */
+	VAWARE_STEAL_WAKE,  /* of a gap alone: a halted vCPU that was woken and ran late */
 };
 
-/* Argument of the vaware_clock program: reads the two clocks from which HZ follows. */
+/*
+ * Clock of all stamps in struct vaware_activity: the scheduler's (scx_bpf_now), which user space
+ * cannot read by itself; struct vaware_clock relates it to CLOCK_MONOTONIC.
+ */
+
+/* What a vCPU does, by its own last word. Whether it is stopped others must judge. */
+enum vaware_state {
+	VAWARE_STATE_IDLE,   /* nothing to run: halted, or about to be */
+	VAWARE_STATE_ACTIVE, /* has something to run */
+};
+
+/*
+ * Lengths of periods of a vCPU, in buckets of half an octave: bucket 0 is [0, 2^15) ns; after it
+ * come [2^k, 1.5 * 2^k) and [1.5 * 2^k, 2^(k+1)) ns for k = 15 to 31; the last is from 2^32 ns up.
+ * Each period adds VAWARE_SPAN_UNIT; all weights halve every 8 s (policy/activity.h).
+ */
+#define VAWARE_SPAN_BUCKETS 36
+#define VAWARE_SPAN_UNIT 256
+
+struct vaware_spans {
+	u32 weights[VAWARE_SPAN_BUCKETS];
+};
+
+enum vaware_span {
+	VAWARE_SPAN_STOPPED, /* active periods that ended because the hypervisor stopped the vCPU */
+	VAWARE_SPAN_IDLED,   /* active periods that ended because it had nothing left to run */
+	VAWARE_SPAN_INACTIVE, /* how long it was stopped while it had something to run */
+	VAWARE_SPAN_WAKE,     /* wake-up latency: from the wake-up of a halted vCPU until it ran */
+	VAWARE_NR_SPANS,
+};
+
+/*
+ * What is known of one vCPU's activity. Written by that vCPU alone; whoever reads may see one event
+ * half written. Stamps are in ns of the clock above; sums are since load.
+ */
+struct vaware_activity {
+	/* Read by wakers on other vCPUs. */
+	u64 beat_ns;   /* last proof that it ran */
+	u64 due_ns;    /* next proof is due: one that is much later was stopped; 0: none due */
+	u64 since_ns;  /* since when it is idle, or active without having been stopped */
+	u64 stolen_ns; /* taken by the hypervisor, from the best source there is */
+	u64 inactive_avg_ns; /* moving averages of the lengths below; 0: none yet */
+	u64 active_avg_ns;   /* of active periods that ended with a stop */
+	u64 wake_avg_ns;
+	u32 state; /* enum vaware_state */
+	u32 preemptions;
+
+	/* For metrics and cross-checks. */
+	u64 beats_stolen_ns; /* taken while it was active, by late beats alone */
+	u64 clock_stolen_ns; /* the same by the steal clock alone */
+	u64 wake_stolen_ns;  /* taken while it woke; in stolen_ns, too */
+	u64 idle_ns;
+	u64 timer_beats;  /* beats that a timer added */
+	u64 late_beats;	  /* beats held up by softirqs, not by the hypervisor */
+	u64 last_stop_ns; /* when the last inactive period ended; 0: there was none */
+
+	struct vaware_spans spans[VAWARE_NR_SPANS];
+} __attribute__((aligned(64)));
+
+/* One inactive period, as it goes to the activity log. Stamps are in ns of CLOCK_MONOTONIC. */
+struct vaware_gap {
+	u64 start_ns; /* estimated, unless a steal clock tells the length */
+	u64 end_ns;
+	u32 vcpu;
+	u32 source; /* enum vaware_steal_source */
+};
+
+/* Argument of the vaware_read_clocks program: the kernel's clocks, read together. */
 struct vaware_clock {
 	u64 jiffies;
 	u64 monotonic_ns;
+	u64 sched_ns; /* the clock of struct vaware_activity */
 };
 
 #endif /* VAWARE_INTF_H */

@@ -40,12 +40,13 @@ void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-/* Read both clocks, from which the daemon derives HZ before it loads the scheduler. */
+/* Read the clocks: the daemon derives HZ from them, and what stamps of the scheduler's mean. */
 SEC("syscall")
 int vaware_read_clocks(struct vaware_clock *clock)
 {
 	clock->jiffies = bpf_jiffies64();
 	clock->monotonic_ns = bpf_ktime_get_ns();
+	clock->sched_ns = scx_bpf_now();
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 
 #include "intf.h"
 #include "policy/account.h"
+#include "policy/activity.h"
 #include "policy/place.h"
 #include "policy/queue.h"
 #include "policy/tunables.h"
@@ -104,6 +105,14 @@ struct {
 } vcpu_inputs SEC(".maps") __weak;
 
 struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vaware_activity);
+} vcpu_activity SEC(".maps") __weak;
+
+struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, int);
@@ -115,6 +124,13 @@ static inline struct vcpu_ctx *vcpu_ctx_of(s32 cpu)
 	u32 key = cpu;
 
 	return bpf_map_lookup_elem(&vcpu_ctxs, &key);
+}
+
+static inline struct vaware_activity *activity_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&vcpu_activity, &key);
 }
 
 static inline struct task_ctx *task_ctx_of(struct task_struct *p)

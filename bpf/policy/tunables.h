@@ -55,4 +55,29 @@
 /* Share of stolen time, in 1/1024, from which waking another vCPU counts as dear. */
 #define STOLEN_DEAR_1024 51
 
+/* Interval of the beats that a timer adds on a busy vCPU: finds stops of twice that for sure. */
+#define BEAT_NS NS_PER_MS
+
+/*
+ * A beat that is later than this was held up by a stop: far above what interrupts, and emulated
+ * ones too, take to arrive.
+ */
+#define BEAT_LATE_NS (250 * NS_PER_US)
+
+/* After so long without a stop a vCPU has no timer beats: ticks alone then look for the next one.
+ */
+#define BEATS_QUIET_NS NS_PER_S
+
+/* A steal clock that has not shown within this time what late beats have seen, never will. */
+#define CLOCK_LAG_NS (20 * NS_PER_MS)
+
+/* A halted vCPU that runs later than this after it was woken had to wait for the hypervisor. */
+#define WAKE_LATE_NS NS_PER_MS
+
+/* Half-life of the distributions of active and inactive periods. */
+#define SPAN_HALF_LIFE_NS (8 * NS_PER_S)
+
+/* Length to expect of an inactive period while none has been seen: a usual host slice. */
+#define INACTIVE_UNKNOWN_NS (4 * NS_PER_MS)
+
 #endif

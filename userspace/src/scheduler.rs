@@ -84,6 +84,7 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_ctxs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
@@ -117,7 +118,7 @@ impl<'a> Scheduler<'a> {
 
     /// Read the kernel's clocks.
     fn clocks(&self) -> anyhow::Result<intf::vaware_clock> {
-        let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0 };
+        let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0, sched_ns: 0 };
         // SAFETY: plain integers, borrowed for this call alone.
         let bytes = unsafe {
             std::slice::from_raw_parts_mut(

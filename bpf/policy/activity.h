@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a vCPU does: the judgement of its beats, the distributions of its active and inactive
+ * periods, and what follows from them (vSched 3.1, vact; its means become distributions).
+ */
+#ifndef VAWARE_POLICY_ACTIVITY_H
+#define VAWARE_POLICY_ACTIVITY_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+#define SPAN_FIRST_BIT 15 /* bucket 1 starts at 2^15 ns = 33 us */
+#define SPAN_LAST_BIT 32  /* the last bucket starts at 2^32 ns = 4.3 s */
+
+/* Return the bucket of struct vaware_spans that a period of @ns falls into. */
+static inline u32 span_bucket(u64 ns)
+{
+	u32 bit = SPAN_FIRST_BIT;
+	u64 high;
+
+	if (ns >> SPAN_LAST_BIT)
+		return VAWARE_SPAN_BUCKETS - 1;
+	high = ns >> SPAN_FIRST_BIT;
+	if (!high)
+		return 0;
+	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
+	if (high >> 16)
+		bit += 16, high >>= 16;
+	if (high >> 8)
+		bit += 8, high >>= 8;
+	if (high >> 4)
+		bit += 4, high >>= 4;
+	if (high >> 2)
+		bit += 2, high >>= 2;
+	if (high >> 1)
+		bit += 1;
+	return 1 + 2 * (bit - SPAN_FIRST_BIT) + ((ns >> (bit - 1)) & 1);
+}
+
+/* Return where @bucket starts, in ns; for VAWARE_SPAN_BUCKETS, where the last is taken to end. */
+static inline u64 span_start_ns(u32 bucket)
+{
+	u32 bit, half;
+
+	if (!bucket)
+		return 0;
+	if (bucket >= VAWARE_SPAN_BUCKETS)
+		return 2ULL << SPAN_LAST_BIT;
+	bit = SPAN_FIRST_BIT + (bucket - 1) / 2;
+	half = (bucket - 1) & 1;
+	return (1ULL << bit) + ((u64)half << (bit - 1));
+}
+
+/* Add a period of @ns to @s. */
+static inline void span_add(struct vaware_spans *s, u64 ns)
+{
+	u32 bucket = span_bucket(ns);
+
+	if (bucket < VAWARE_SPAN_BUCKETS && s->weights[bucket] <= ~0U - VAWARE_SPAN_UNIT)
+		s->weights[bucket] += VAWARE_SPAN_UNIT;
+}
+
+/* Return how often the weights are to be halved that were last at @decayed_ns. */
+static inline u32 span_halvings(u64 decayed_ns, u64 now)
+{
+	u64 halvings = now > decayed_ns ? (now - decayed_ns) / SPAN_HALF_LIFE_NS : 0;
+
+	return halvings < 31 ? halvings : 31;
+}
+
+static inline void span_decay(struct vaware_spans *s, u32 halvings)
+{
+	u32 i;
+
+	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++)
+		s->weights[i] >>= halvings & 31;
+}
+
+/*
+ * Return the length in ns below which @share_1024 / 1024 of the periods in @s lie, 0 if there are
+ * none. Within a bucket they are taken to be spread evenly.
+ */
+static inline u64 span_quantile_ns(const struct vaware_spans *s, u32 share_1024)
+{
+	u64 total = 0, rank, below = 0;
+	u32 i;
+
+	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++)
+		total += s->weights[i];
+	rank = (total * share_1024 + 1023) / 1024;
+	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++) {
+		u64 weight = s->weights[i], start_ns = span_start_ns(i);
+
+		if (weight && below + weight >= rank)
+			return start_ns +
+			       (rank - below) * (span_start_ns(i + 1) - start_ns) / weight;
+		below += weight;
+	}
+	return 0;
+}
+
+/*
+ * Return the probability, in 1/1024, that an active period which has lasted @age_ns is ended by a
+ * stop within the next @within_ns. The actuarial estimator: periods in @stopped ended so, those in
+ * @idled did not, and count as at risk for as long as they lasted. 0 if none lasted longer.
+ */
+static inline u32 activity_hazard_1024(const struct vaware_spans *stopped,
+				       const struct vaware_spans *idled, u64 age_ns, u64 within_ns)
+{
+	u64 until_ns = age_ns + within_ns, longer = 0, survival = 1 << 20;
+	u32 i;
+
+	for (i = VAWARE_SPAN_BUCKETS; i-- > 0;) {
+		u64 start_ns = span_start_ns(i), end_ns = span_start_ns(i + 1);
+		u64 stops = stopped->weights[i], idles = idled->weights[i];
+		u64 from_1024, part_1024, at_risk, ends;
+
+		longer += stops + idles;
+		if (start_ns >= until_ns || end_ns <= age_ns)
+			continue;
+		/* The part of the bucket that lies between age and age + within. */
+		from_1024 =
+			age_ns > start_ns ? (age_ns - start_ns) * 1024 / (end_ns - start_ns) : 0;
+		part_1024 = until_ns < end_ns ? (until_ns - start_ns) * 1024 / (end_ns - start_ns)
+					      : 1024;
+		part_1024 -= from_1024;
+		at_risk = longer * 1024 - (stops + idles) * from_1024 - idles * part_1024 / 2;
+		ends = stops * part_1024;
+		if (!ends)
+			continue;
+		survival =
+			ends < at_risk ? survival * (((at_risk - ends) << 20) / at_risk) >> 20 : 0;
+	}
+	return 1024 - (survival >> 10);
+}
+
+/*
+ * Return how long in ns an inactive period that has lasted @age_ns is expected to go on: the mean
+ * rest of those in @inactive that lasted longer. If none did, as long again.
+ */
+static inline u64 activity_rest_ns(const struct vaware_spans *inactive, u64 age_ns)
+{
+	u64 weight_sum = 0, rest_sum = 0; /* of rests in 1024 ns, lest the sum overflow */
+	u32 i;
+
+	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++) {
+		u64 start_ns = span_start_ns(i), end_ns = span_start_ns(i + 1);
+		u64 weight = inactive->weights[i], from_ns = start_ns;
+
+		if (!weight || end_ns <= age_ns)
+			continue;
+		if (age_ns > start_ns) {
+			from_ns = age_ns;
+			weight = weight * ((end_ns - from_ns) >> 10) / ((end_ns - start_ns) >> 10);
+		}
+		weight_sum += weight;
+		rest_sum += weight * (((from_ns + end_ns) / 2 - age_ns) >> 10);
+	}
+	if (weight_sum)
+		return (rest_sum / weight_sum) << 10;
+	return age_ns > INACTIVE_UNKNOWN_NS ? age_ns : INACTIVE_UNKNOWN_NS;
+}
+
+/* Return true if a beat that was due at @due_ns (0: none was) and has not come by @now is late. */
+static inline bool activity_late(u64 due_ns, u64 now)
+{
+	return due_ns && now > due_ns + BEAT_LATE_NS;
+}
+
+/*
+ * Return true if a vCPU with @state, the next beat of which is due at @due_ns, is believed to be
+ * stopped at @now: it has something to run, and gives no sign of life.
+ */
+static inline bool activity_stopped(u32 state, u64 due_ns, u64 now)
+{
+	return state == VAWARE_STATE_ACTIVE && activity_late(due_ns, now);
+}
+
+/*
+ * Return when an inactive period began that is seen by a late beat: between the last beat at
+ * @beat_ns and the missed one at @due_ns, on average midway.
+ */
+static inline u64 activity_stop_began_ns(u64 beat_ns, u64 due_ns)
+{
+	return beat_ns < due_ns ? beat_ns + (due_ns - beat_ns) / 2 : beat_ns;
+}
+
+#endif

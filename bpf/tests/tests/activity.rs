@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of vact's functions, against models that keep every single period.
+
+use policy_tests::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+fn spans(lengths: &[u64]) -> vaware_spans {
+    let mut spans = vaware_spans { weights: [0; VAWARE_SPAN_BUCKETS as usize] };
+    for &ns in lengths {
+        pure!(span_add(&mut spans, ns));
+    }
+    spans
+}
+
+/// Lengths within the range of the buckets, as many short ones as long ones.
+fn length() -> impl Strategy<Value = u64> {
+    (15..32u32, 0.0..1.0f64).prop_map(|(bit, part)| ((1u64 << bit) as f64 * (1.0 + part)) as u64)
+}
+
+/// The bounds of the bucket that `ns` falls into.
+fn bucket(ns: u64) -> (u64, u64) {
+    let index = pure!(span_bucket(ns));
+    (pure!(span_start_ns(index)), pure!(span_start_ns(index + 1)))
+}
+
+proptest! {
+    #[test]
+    fn a_period_lies_within_its_bucket(ns in 0..8 * SECOND) {
+        let (start, end) = bucket(ns);
+        prop_assert!(start <= ns && ns < end);
+    }
+
+    #[test]
+    fn buckets_are_half_an_octave(ns in length()) {
+        let (start, end) = bucket(ns);
+        prop_assert!(end * 2 <= start * 3, "{} to {}", start, end);
+    }
+
+    #[test]
+    fn each_period_counts_once(lengths in vec(0..20 * SECOND, 0..200)) {
+        let sum: u32 = spans(&lengths).weights.iter().sum();
+        prop_assert_eq!(sum, lengths.len() as u32 * VAWARE_SPAN_UNIT);
+    }
+
+    #[test]
+    fn weights_halve_every_half_life(lengths in vec(length(), 1..100), lives in 0..8u64, part in 0..SPAN_HALF_LIFE) {
+        let mut decayed = spans(&lengths);
+        let before = decayed.weights;
+        let halvings = pure!(span_halvings(SECOND, SECOND + lives * SPAN_HALF_LIFE + part));
+        pure!(span_decay(&mut decayed, halvings));
+        for (now, then) in decayed.weights.iter().zip(before) {
+            prop_assert_eq!(*now, then >> lives);
+        }
+    }
+
+    #[test]
+    fn nothing_decays_into_the_future_or_by_more_than_all(at: u64, now: u64) {
+        let halvings = pure!(span_halvings(at, now));
+        prop_assert!(halvings < 32);
+        prop_assert!(now > at || halvings == 0);
+    }
+
+    #[test]
+    fn a_quantile_lies_in_the_bucket_of_the_true_one(mut lengths in vec(length(), 1..200), share in 1..=1024u32) {
+        let found = pure!(span_quantile_ns(&spans(&lengths), share));
+        lengths.sort_unstable();
+        let rank = (lengths.len() as u64 * u64::from(share)).div_ceil(1024) as usize;
+        let (start, end) = bucket(lengths[rank.max(1) - 1]);
+        prop_assert!((start..=end).contains(&found), "{} not in {}..={}", found, start, end);
+    }
+
+    /// Kaplan and Meier's estimator on the single periods, with the resolution of the buckets: the
+    /// range that it looks at begins and ends on their bounds.
+    #[test]
+    fn the_hazard_is_that_of_the_single_periods(
+        stops in vec(length(), 1..60),
+        idles in vec(length(), 0..60),
+        first in 1..33u32,
+        count in 1..10u32,
+    ) {
+        let age = pure!(span_start_ns(first));
+        let until = pure!(span_start_ns((first + count).min(VAWARE_SPAN_BUCKETS - 1)));
+        let hazard = pure!(activity_hazard_1024(&spans(&stops), &spans(&idles), age, until - age));
+        // What ended idle within the range was at risk for an unknown part of it: at least for none,
+        // at most for all.
+        let in_range = |ns: &&u64| (age..until).contains(*ns);
+        let longer = |lengths: &[u64]| lengths.iter().filter(|ns| **ns >= age).count() as f64;
+        let stopped = stops.iter().filter(in_range).count() as f64;
+        let idled = idles.iter().filter(in_range).count() as f64;
+        let at_risk = longer(&stops) + longer(&idles);
+        if at_risk == 0.0 || stopped == 0.0 {
+            prop_assert_eq!(hazard, 0);
+        } else {
+            let least = 1024.0 * stopped / at_risk;
+            let most = 1024.0 * (stopped / (at_risk - idled)).min(1.0);
+            prop_assert!(
+                (least - 2.0..=most + 2.0).contains(&f64::from(hazard)),
+                "{} not in {}..={}", hazard, least, most
+            );
+        }
+    }
+
+    #[test]
+    fn the_hazard_is_a_probability_and_grows_with_the_time(
+        stops in vec(length(), 0..60), idles in vec(length(), 0..60),
+        age in 0..4 * SECOND, within in 0..SECOND, more in 0..SECOND,
+    ) {
+        let (stops, idles) = (spans(&stops), spans(&idles));
+        let short = pure!(activity_hazard_1024(&stops, &idles, age, within));
+        let long = pure!(activity_hazard_1024(&stops, &idles, age, within + more));
+        prop_assert!(short <= 1024 && long <= 1024);
+        prop_assert!(short <= long + 2, "{} > {}", short, long);
+    }
+
+    #[test]
+    fn idle_ends_lower_the_hazard(stops in vec(length(), 1..60), idles in vec(length(), 1..60), age in 0..SECOND, within in 1..SECOND) {
+        let stops = spans(&stops);
+        let alone = pure!(activity_hazard_1024(&stops, &spans(&[]), age, within));
+        let with = pure!(activity_hazard_1024(&stops, &spans(&idles), age, within));
+        prop_assert!(with <= alone + 2);
+    }
+
+    #[test]
+    fn the_rest_is_the_mean_rest_of_those_that_lasted_longer(lengths in vec(length(), 1..100), first in 0..33u32) {
+        let age = pure!(span_start_ns(first));
+        let rest = pure!(activity_rest_ns(&spans(&lengths), age));
+        let rests: Vec<u64> = lengths.iter().filter(|ns| **ns >= age).map(|ns| ns - age).collect();
+        if rests.is_empty() {
+            prop_assert_eq!(rest, age.max(INACTIVE_UNKNOWN));
+        } else {
+            // Each period is known to within its bucket, which is half as long as its start at most.
+            let mean = rests.iter().sum::<u64>() as f64 / rests.len() as f64;
+            let error = lengths.iter().filter(|ns| **ns >= age).map(|ns| *ns / 4).max().unwrap_or(0) as f64;
+            prop_assert!((rest as f64 - mean).abs() <= error + 2048.0, "{} for {}", rest, mean);
+        }
+    }
+
+    #[test]
+    fn a_rest_is_never_longer_than_the_longest_period_leaves(lengths in vec(length(), 1..100), age in 0..4 * SECOND) {
+        let longest = lengths.iter().max().map_or(0, |ns| bucket(*ns).1);
+        prop_assume!(age < longest - longest / 8);
+        prop_assert!(pure!(activity_rest_ns(&spans(&lengths), age)) <= longest - age);
+    }
+
+    #[test]
+    fn only_a_vcpu_with_work_and_a_beat_overdue_is_believed_stopped(due in 1..SECOND, now in 0..2 * SECOND) {
+        let active = vaware_state_VAWARE_STATE_ACTIVE;
+        prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due + BEAT_LATE);
+        prop_assert!(!pure!(activity_stopped(active, 0, now)), "none is due");
+        prop_assert!(!pure!(activity_stopped(vaware_state_VAWARE_STATE_IDLE, due, now)));
+    }
+
+    #[test]
+    fn a_stop_began_after_the_last_beat_and_before_the_missed_one(beat in 0..SECOND, due in 0..SECOND) {
+        let began = pure!(activity_stop_began_ns(beat, due));
+        prop_assert!(began >= beat && began <= beat.max(due));
+    }
+}
+
+const SPAN_HALF_LIFE: u64 = 8 * SECOND;
+const BEAT_LATE: u64 = 250_000;
+const INACTIVE_UNKNOWN: u64 = 4 * MS;
+
+#[test]
+fn a_vcpu_that_runs_20_ms_at_a_time_is_about_to_be_stopped_after_19() {
+    let (stops, idles) = (spans(&[20 * MS; 50]), spans(&[]));
+    let hazard = |age, within| pure!(activity_hazard_1024(&stops, &idles, age, within));
+    assert_eq!(hazard(2 * MS, 5 * MS), 0);
+    assert!(hazard(19 * MS, 6 * MS) > 900);
+}
+
+#[test]
+fn without_periods_nothing_is_likely() {
+    let none = spans(&[]);
+    assert_eq!(pure!(activity_hazard_1024(&none, &none, MS, MS)), 0);
+    assert_eq!(pure!(span_quantile_ns(&none, 512)), 0);
+    assert_eq!(pure!(activity_rest_ns(&none, 9 * MS)), 9 * MS);
+}
