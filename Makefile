@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test build install-deps lint test-unit test-vm clean
+.PHONY: help run test build install-deps lint test-unit test-vm eval eval-report results peers bundle clean
 
 export BPF_CLANG ?= $(shell deploy/setup.sh --print-clang 2>/dev/null)
 PYTHON := /usr/bin/python3
@@ -50,6 +50,38 @@ test-unit: ## Run unit and property tests: the user half, bpf/policy, the lab an
 
 test-vm: ## Run the tests in lab VMs
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
+
+# Shapes, arms and workloads of `make eval`; results are kept, and an interrupted run goes on.
+EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity asymmetric-latency straggler stacked \
+	rcvm hpvm changing neighbours
+EVAL_ARMS ?= all
+EVAL_SUITE ?= main
+EVAL_PAIRS ?= 10
+EVAL_RESULTS ?= target/eval/results
+
+eval: build ## Compare schedulers in lab VMs of many shapes: takes hours, goes on where it was
+	@deploy/setup.sh lab && deploy/setup.sh eval
+	@for shape in $(EVAL_SHAPES); do \
+		eval/compare --shape $$shape --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) --pairs $(EVAL_PAIRS) \
+			--out $(EVAL_RESULTS)/$$shape.jsonl --resume || [ $$? = 1 ] || exit 1; \
+	done
+	@$(MAKE) --no-print-directory eval-report
+
+eval-report: ## Write target/eval/report.html from what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/*.jsonl --html target/eval/report.html
+	@echo "See target/eval/report.html"
+
+results: ## Write docs/results.md from what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/*.jsonl --page >docs/results.md
+
+peers: ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
+	@deploy/setup.sh build
+	BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} CARGO_TARGET_DIR=target/peers \
+		cargo install --locked scx_lavd@1.1.4 scx_bpfland@1.1.4 scx_cosmos@1.1.7
+
+bundle: build ## Write one file about this VM to send back: doctor, probe, a short comparison
+	@deploy/setup.sh eval
+	@as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; exec $$as_root eval/bundle
 
 clean: ## Remove what was built
 	cargo clean

@@ -16,13 +16,14 @@ readonly tools=$repo/target/tools
 
 usage() {
     cat <<END
-Usage: deploy/setup.sh build|lab|test [--check]
+Usage: deploy/setup.sh build|lab|test|eval [--check]
        deploy/setup.sh --print-clang
 
-Installs what misses, and does nothing when everything is there. Each group includes those before it.
+Installs what misses, and does nothing when everything is there. build, lab and test include those before.
   build          compilers and libraries for the scheduler
   lab            QEMU, virtiofsd, Python and load generators for VMs with shaped vCPUs
   test           linters; ruff $RUFF_VERSION goes to target/tools/bin
+  eval           build, and the workloads of eval/compare (without QEMU: for the machine compared on)
   --check        only tell what misses
   --print-clang  name of the clang to compile BPF with, for BPF_CLANG
 
@@ -125,16 +126,34 @@ needs_lab() {
 QEMU for x86 ($QEMU_WANTED or newer)|QEMU|has_qemu
 virtiofsd|VIRTIOFSD|has_virtiofsd
 libbpf headers (for the imitated steal clock)|libbpf-dev|has_lib libbpf
+pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
+ip (iproute2)|iproute2|has ip
+ps and pgrep (procps)|procps|has pgrep
+END
+    needs_load
+}
+
+# Load generators, and Python to run and read them.
+needs_load() {
+    cat <<END
 Python 3.11 or newer as /usr/bin/python3|python3|/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 numpy for /usr/bin/python3|python3-numpy|has_python_module numpy
 scipy for /usr/bin/python3|python3-scipy|has_python_module scipy
-pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
 hackbench and cyclictest (rt-tests)|rt-tests|has hackbench && has cyclictest
 sysbench|sysbench|has sysbench
 stress-ng|stress-ng|has stress-ng
-taskset and chrt (util-linux)|util-linux|has taskset && has chrt
-ip (iproute2)|iproute2|has ip
-ps and pgrep (procps)|procps|has pgrep
+taskset, chrt and setpriv (util-linux)|util-linux|has taskset && has chrt && has setpriv
+END
+}
+
+needs_eval() {
+    cat <<END
+perf, for perf bench|linux-perf|perf version
+pbzip2|pbzip2|has pbzip2
+zstd|zstd|has zstd
+nginx|nginx-light|has nginx
+wrk|wrk|has wrk
+PostgreSQL and pgbench|postgresql|compgen -G '/usr/lib/postgresql/*/bin/pgbench' || has pgbench
 END
 }
 
@@ -275,7 +294,7 @@ install_ruff() {
 needs_root() { [ "${missing_packages[*]}" != RUFF ] || ! has_python_module ensurepip; }
 
 install_missing() {
-    local packages
+    local packages services
     if needs_root; then
         # A broken third-party source must not stop us: the installation tells whether it mattered.
         echo '+ apt-get update' >>"$log"
@@ -283,6 +302,10 @@ install_missing() {
         packages=$(ordinary_packages)
         # shellcheck disable=SC2086 # a list of words
         [ -z "$packages" ] || run_logged 'install packages' apt_get install --no-install-recommends $packages
+        # Their programs are wanted, not servers that run from now on.
+        services=$(for each in nginx postgresql; do if misses "$each" || misses "$each-light"; then echo "$each"; fi; done)
+        # shellcheck disable=SC2086 # a list of words
+        if [ -n "$services" ] && has systemctl; then "${root[@]}" systemctl disable --now $services >>"$log" 2>&1 || true; fi
     fi
     if misses QEMU && ! system_qemu_suffices; then install_qemu_from_backports; fi
     if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
@@ -317,7 +340,7 @@ require_rust() {
 }
 
 tell_old_qemu() {
-    if [ "$group" != build ] && [ "$(qemu_major)" -lt "$QEMU_WANTED" ]; then
+    if [[ $group =~ ^(lab|test)$ ]] && [ "$(qemu_major)" -lt "$QEMU_WANTED" ]; then
         say "QEMU here is older than $QEMU_WANTED: without KVM, lab VMs panic now and then at boot (the lab boots them again)."
     fi
 }
@@ -327,7 +350,7 @@ tell_old_qemu() {
 groups=() check=no
 for argument in "$@"; do
     case $argument in
-    build | lab | test) groups+=("$argument") ;;
+    build | lab | test | eval) groups+=("$argument") ;;
     --check) check=yes ;;
     --print-clang)
         find_clang || say_end $EXIT_UNAVAILABLE "No clang $CLANG_MIN or newer is here. Run: deploy/setup.sh build"
@@ -354,6 +377,7 @@ needs() {
     needs_build
     case $group in lab | test) needs_lab ;; esac
     case $group in test) needs_test ;; esac
+    case $group in eval) needs_load && needs_eval ;; esac
 }
 
 # shellcheck source=/dev/null

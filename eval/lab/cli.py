@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import daemon, host, kernels, runs, shapes, truth
+from . import daemon, host, kernels, presets, runs, shapes, truth
 from .errors import EX_INTERRUPTED, EX_USAGE, LabError
 from .vm import Vm
 
@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_vm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="K", help="release, its beginning, or a folder")
-    parser.add_argument("--vcpus", type=int, default=4, metavar="N", help="default 4")
+    parser.add_argument("--vcpus", type=int, metavar="N", help="default: the preset's, else 4")
     parser.add_argument("--shape", default="floating:2", metavar="S", help="default floating:2")
     parser.add_argument("--memory", type=int, default=3072, metavar="MIB", help="default 3072")
     parser.add_argument(
@@ -138,11 +138,17 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _vm(args: argparse.Namespace) -> Vm:
+    preset = presets.find(args.shape, args.vcpus)
+    if len(preset.phases) > 1 or preset.neighbours:
+        raise LabError(
+            f"'{preset.name}' changes or has neighbours, which eval/compare sees to; take another",
+            EX_USAGE,
+        )
     return Vm(
         kernel=args.kernel,
-        vcpus=args.vcpus,
+        vcpus=preset.vcpus,
         memory_mib=args.memory,
-        shape=args.shape,
+        shape=preset.phases[0].shape,
         append=args.append,
         shares=args.share,
         steal_clock=args.steal_clock,
@@ -264,7 +270,12 @@ def _shapes(_: argparse.Namespace) -> None:
     for grammar, meaning in shapes.GRAMMAR.values():
         print(f"{grammar:<28} {meaning}")
     print("Join terms with '+': floating:2+hog, packed:2+duty:2/2@0+duty:16/16@1.")
-    print("CORES, VCPUS: lists such as 0,2-3. Without a placement vCPUs float over all cores.")
+    print("\nBy name, as they are on this host:")
+    for preset in presets.all_for(len(shapes.host_cores())).values():
+        print(f"{preset.name:<20} {preset.vcpus:>2} vCPUs: {preset.meaning}")
+        for phase in preset.phases:
+            print(f"{'':<20} {phase.shape}")
+    print("\nCORES, VCPUS: lists such as 0,2-3. Without a placement vCPUs float over all cores.")
 
 
 def _clean(_: argparse.Namespace) -> None:

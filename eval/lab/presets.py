@@ -135,7 +135,7 @@ def _rcvm(cores: int) -> Preset:
     return Preset(
         "rcvm",
         7,
-        (Phase(f"pin:{pins}{quotas}+quota:5/100:4+quota:10/40:5-6"),),
+        (Phase(f"pin:{pins}{quotas}+quota:5/100:4+quota:10/50:5-6"),),
         "vSched's resource-constrained VM: four kinds, a straggler, two stacked",
     )
 

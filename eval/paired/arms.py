@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT, SIGKILL
 
-from lab import CommandTimeout, Handle, LabError, Vm
+from lab import CommandTimeout, Handle, LabError, Vm, kernels
 from lab.errors import EX_NOT_UP, EX_UNAVAILABLE, EX_USAGE
 
 from .local import LocalHandle, ThisMachine
@@ -87,7 +87,13 @@ def parse(text: str) -> Arm:
 
 
 def expand(text: str) -> list[str]:
-    """The texts of several arms that one word stands for: `peers`, `ablations`; else the text."""
+    """The texts of several arms that one word stands for: `peers`, `ablations`, `all`.
+
+    Else the text itself. `all` has CFS only where its kernel is at hand.
+    """
+    if text == "all":
+        has_cfs = any(kernels.matches(kernel.release, CFS_KERNEL) for kernel in kernels.all())
+        return ["eevdf", *["cfs"] * has_cfs, OURS, "off", *expand("peers")]
     if text == "peers":
         return [name for name in PEERS if _is_there(name)]
     if text == "ablations":

@@ -34,6 +34,7 @@ under the conditions of the comparison (A/B). Arms:
   off                          scx_vaware with every policy switched off
   peers                        scx_lavd, scx_bpfland and scx_cosmos, as far as they are installed
   ablations                    scx_vaware with each policy alone
+  all                          eevdf, cfs (if its kernel is there), scx_vaware, off, peers
   scx_NAME:--flag value        with arguments
   NAME=scx_NAME:--flag value   under a name of its own
   ...@KERNEL                   in a VM of its own with this kernel (with --lab)

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Results on disk, their table, and the command line around them."""
 
+import errno
+import io
 import json
 from pathlib import Path
 
 import pytest
 from lab import LabError
 from paired import arms, bpfcost, cli, report
+from paired.progress import Progress
 from paired.records import Journal, read
 
 
@@ -71,6 +74,80 @@ def test_a_file_of_something_else_is_refused(tmp_path, line):
     path.write_text(line + "\n")
     with pytest.raises(LabError, match="line 1"):
         read(path)
+
+
+def test_a_full_disk_is_told_and_keeps_what_was_written(tmp_path):
+    class Full(io.StringIO):
+        def write(self, text):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    journal = Journal(tmp_path / "out.jsonl")
+    journal.add(run_of("eevdf", 0, 4.0))
+    journal._file = Full()
+    with pytest.raises(LabError, match="No space left.*1 runs before.*--resume") as full:
+        journal.add(run_of("eevdf", 1, 4.0))
+    assert full.value.exit_code == 69
+    assert len(read(tmp_path / "out.jsonl")) == 1
+
+
+def test_the_correction_is_over_the_workloads_of_an_arm():
+    one = report.rows(some_runs())
+    two = report.rows(some_runs() + some_runs(workload="other"))
+    assert [row.p for row in two] == pytest.approx([2 * one[0].p] * 2)
+
+
+def test_stolen_time_that_differs_between_arms_is_remarked():
+    runs = [
+        run | {"run_ns": [50], "run_delay_ns": [50 if run["arm"] == "scx_a" else 10]}
+        for run in some_runs()
+    ]
+    assert "50% was stolen under scx_a and 17% under eevdf" in report.render(runs)
+    assert "17%/50%" in report.render(runs)
+
+
+def test_percentiles_of_all_runs_together_need_samples():
+    runs = some_runs(latencies={"100": 900, "1000": 90, "20000": 10})
+    few = report.percentiles(runs[:3])
+    assert few["scx_a"] == {50: 100, 95: 1000, 99: 1000}
+    all_runs = report.percentiles(runs)
+    assert all_runs["eevdf"][99.9] == 20000
+    assert report.distributions(runs)["eevdf"].total() == 20000, "the twin is the baseline too"
+
+
+def test_the_page_of_results_tells_when_and_on_what():
+    facts = {"cpu": "Some CPU", "cores": 2, "kernel": "6.18"}
+    runs = some_runs(date="2026-11-21T05:00:00", machine=facts, versions={"repository": "abc"})
+    text = report.page(runs)
+    for words in ("2026-11-21", "Some CPU, 2 cores", "repository abc", "TCG", "| hackbench |"):
+        assert words in text
+
+
+def test_the_bar_tells_how_far_it_is_and_takes_itself_away():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    out = Terminal()
+    progress = Progress(out)
+    progress.begin(4)
+    progress.tell("hackbench")
+    progress.done("hackbench: 1 s")
+    assert "1/4" in out.getvalue() and "left" in out.getvalue()
+    progress.skip("a run")
+    progress.skip("a run")
+    progress.done("hackbench: 2 s")
+    assert "2/3" in out.getvalue()
+    progress.end()
+    assert out.getvalue().endswith("\r\x1b[K")
+
+
+def test_without_a_terminal_there_are_lines_only():
+    out = io.StringIO()
+    progress = Progress(out)
+    progress.begin(2, done=1)
+    progress.tell("hackbench")
+    progress.done("hackbench: 1 s")
+    assert out.getvalue() == "compare: going on after 1 runs\ncompare: hackbench: 1 s\n"
 
 
 def test_the_table_has_a_row_per_arm_and_a_table_per_shape():

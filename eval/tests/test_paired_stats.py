@@ -75,3 +75,46 @@ def test_a_gain_within_the_noise_floor_is_no_gain():
 def test_the_same_runs_give_the_same_report():
     pairs = noisy_pairs(12, 1.1, 0.2, seed=4)
     assert stats.estimate(pairs) == stats.estimate(pairs)
+
+
+def test_wilcoxon_finds_what_always_points_one_way_and_nothing_else():
+    assert stats.p_value([0.1 + 0.01 * i for i in range(10)]) == pytest.approx(2 / 2**10)
+    assert stats.p_value([0.1, -0.1, 0.2, -0.2, 0.3, -0.3]) > 0.5
+    assert stats.p_value([0.0] * 10) == stats.p_value([]) == 1.0
+
+
+def test_holm_on_a_case_worked_by_hand():
+    assert stats.holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+    assert stats.holm([0.9, 0.001]) == pytest.approx([0.9, 0.002])
+    assert stats.holm([]) == []
+
+
+def test_a_test_that_does_not_agree_leaves_it_undecided():
+    arm = stats.Estimate(ratio=1.2, low=1.1, high=1.3, pairs=20)
+    assert stats.verdict(arm, None, p=0.01) == "better"
+    assert stats.verdict(arm, None, p=0.06) == "undecided"
+
+
+def test_cliffs_delta_is_the_balance_of_wins_and_losses():
+    assert stats.cliffs_delta([1, 2], [3, 4], "higher") == 1
+    assert stats.cliffs_delta([1, 2], [3, 4], "lower") == -1
+    assert stats.cliffs_delta([1, 3], [2, 2], "higher") == 0
+    assert stats.cliffs_delta([], [1], "higher") is None
+
+
+def test_the_geometric_mean_counts_each_workload_alike():
+    double, half = [math.log(2)] * 20, [math.log(0.5)] * 4
+    mean = stats.geometric_mean([double, half])
+    assert mean.ratio == pytest.approx(1.0)
+    assert mean.low == pytest.approx(mean.high) == pytest.approx(1.0)
+    assert stats.geometric_mean([]) is None
+    noisy = [noisy_pairs(20, 1.2, 0.1, seed) for seed in range(5)]
+    assert stats.geometric_mean(noisy).low > 1
+
+
+def test_the_change_between_samples_that_are_no_pairs():
+    old, new = noisy_pairs(20, 1.0, 0.05, 1), noisy_pairs(20, 1.3, 0.05, 2)
+    found = stats.change(old, new)
+    assert found.low < 1.3 < found.high and found.low > 1.1
+    assert stats.rank_sum_p_value(old, new) < 0.001
+    assert stats.change([], new) is None
