@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -66,10 +67,14 @@ class OffCore:
         return sorted(self.preempted + self.woken)
 
 
-def off_core(lines: Iterable[str], tids: Sequence[int]) -> dict[int, OffCore]:
-    """Read trace text: per tid when it was off its core, and why."""
+def off_core(lines: Iterable[str], tids: Sequence[int], span: Period) -> dict[int, OffCore]:
+    """Read the trace text of a time `span`: per tid when it was off its core, and why.
+
+    A period that was under way when the recording began, or ended, is cut there.
+    """
     threads = {tid: OffCore() for tid in tids}
     since: dict[int, tuple[int, list[Period]]] = {}
+    unseen = set(tids)
     for line in lines:
         event = _EVENT.search(line)
         if not event:
@@ -78,7 +83,10 @@ def off_core(lines: Iterable[str], tids: Sequence[int]) -> dict[int, OffCore]:
         fields = dict(_FIELD.findall(event[4]))
         if event[3] == "sched_wakeup":
             tid = int(fields["pid"])
-            if tid in threads and not (tid in since and since[tid][1] is threads[tid].preempted):
+            if tid in unseen:
+                since[tid] = span[0], threads[tid].asleep
+            unseen.discard(tid)
+            if tid in since and since[tid][1] is threads[tid].asleep:
                 _end(since, tid, at_ns)
                 since[tid] = at_ns, threads[tid].woken
             continue
@@ -87,7 +95,12 @@ def off_core(lines: Iterable[str], tids: Sequence[int]) -> dict[int, OffCore]:
             thread = threads[leaves]
             runnable = fields["prev_state"].startswith("R")
             since[leaves] = at_ns, thread.preempted if runnable else thread.asleep
+        if comes in unseen:
+            since[comes] = span[0], threads[comes].preempted
+        unseen -= {leaves, comes}
         _end(since, comes, at_ns)
+    for tid in list(since):
+        _end(since, tid, span[1])
     return threads
 
 
@@ -121,6 +134,7 @@ class SwitchRecorder:
             self._set("events/sched/sched_wakeup/filter", wakeup)
             self._set("events/sched/sched_switch/enable", "1")
             self._set("events/sched/sched_wakeup/enable", "1")
+            self._began_ns = time.monotonic_ns()
         except OSError:
             self._close()
             raise
@@ -128,10 +142,11 @@ class SwitchRecorder:
     def stop(self) -> dict[int, OffCore]:
         """End the recording; returns when each tid was off its core."""
         try:
+            ended_ns = time.monotonic_ns()
             self._set("tracing_on", "0")
             self.lost = sum(map(_overrun, self._instance.glob("per_cpu/cpu*/stats")))
             with (self._instance / "trace").open(errors="replace") as lines:
-                return off_core(lines, self._tids)
+                return off_core(lines, self._tids, (self._began_ns, ended_ns))
         finally:
             self._close()
 

@@ -16,20 +16,32 @@ prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
    swapper-0 [000] d 100.050250: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
 prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
 """
+SPAN = 99_000_000_000, 101_000_000_000
 
 
 def test_preemption_and_wakeup_delay_are_inactive_and_sleep_is_not():
-    threads = tracing.off_core(TRACE.splitlines(), [41, 42])
-    assert threads[41] == tracing.OffCore(
+    thread = tracing.off_core(TRACE.splitlines(), [41], SPAN)[41]
+    assert thread == tracing.OffCore(
         preempted=[(100_000_100_000, 100_020_100_000)],
         woken=[(100_050_000_000, 100_050_250_000)],
         asleep=[(100_030_000_000, 100_050_000_000)],
     )
-    assert threads[41].inactive == [
-        (100_000_100_000, 100_020_100_000),
-        (100_050_000_000, 100_050_250_000),
-    ]
-    assert threads[42] == tracing.OffCore()
+    assert thread.inactive == thread.preempted + thread.woken
+
+
+def test_what_is_under_way_when_a_recording_begins_or_ends_is_cut_there():
+    lines = TRACE.splitlines()
+    comes, sleeps, wakes = lines[2:3], lines[3:4], lines[4:5]
+    assert tracing.off_core(comes, [41, 42], SPAN) == {
+        41: tracing.OffCore(preempted=[(SPAN[0], 100_020_100_000)]),
+        42: tracing.OffCore(),
+    }
+    assert tracing.off_core(wakes, [41], SPAN)[41] == tracing.OffCore(
+        asleep=[(SPAN[0], 100_050_000_000)], woken=[(100_050_000_000, SPAN[1])]
+    )
+    assert tracing.off_core(sleeps, [41], SPAN)[41] == tracing.OffCore(
+        asleep=[(100_030_000_000, SPAN[1])]
+    )
 
 
 def test_a_duty_log_counts_from_where_the_recording_began(tmp_path, monkeypatch):
