@@ -101,10 +101,12 @@ def test_a_log_is_read_per_vcpu():
 def test_the_table_has_a_line_per_condition_with_median_and_range():
     common = {"shape": "honest", "vcpus": 2, "load": "spin", "finder": "beats", "seconds": 2}
     counts = vars(Score(preempted_2ms=10, stolen_ns=4 * 10**8, found_ns=3 * 10**8, false=1))
+    counts |= {"counted_ns": 97, "counted_true_ns": 100}
     runs = [{**common, **counts, "preempted_2ms_found": found} for found in (9, 8, 10)]
     line = report.table(runs).split("\n")[1]
     assert "90.0 (80.0..100.0)" in line
     assert "0.50 (0.50..0.50)" in line
     assert "-25.0 (-25.0..-25.0)" in line
+    assert "-3.0 (-3.0..-3.0)" in line
     calm = report.table([{**runs[0], "preempted_2ms": 0, "stolen_ns": 1}]).split("\n")[1]
     assert "%" not in calm and "-25.0" not in calm

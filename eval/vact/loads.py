@@ -49,7 +49,7 @@ def install(vm: Vm) -> None:
     """Bring the programs of guest/ into a VM."""
     for source in GUEST.glob("*.c"):
         binary = vm.folder / source.stem
-        host.compile_c(source, binary, "pthread")
+        host.compile_c(source, binary, "pthread", "bpf")
         vm.put(binary, program(source.stem))
 
 

@@ -83,8 +83,8 @@ def score(truth: OffCore, gaps: Sequence[Period], window: Period) -> Score:
     inside = within(gaps, window)
     result = Score(
         gaps=len(inside),
-        stolen_ns=_total_ns(clip(inactive, window)),
-        found_ns=_total_ns(clip(gaps, window)),
+        stolen_ns=total_ns(clip(inactive, window)),
+        found_ns=total_ns(clip(gaps, window)),
     )
     stolen_in, asleep_in = covered_ns(inside, inactive), covered_ns(inside, asleep)
     for (begin, end), stolen_ns, asleep_ns in zip(inside, stolen_in, asleep_in, strict=True):
@@ -110,5 +110,6 @@ def _found(
     return len(periods), sum(ns >= (e - b) * COVERED_RATIO for (b, e), ns in shares)
 
 
-def _total_ns(periods: Iterable[Period]) -> int:
+def total_ns(periods: Iterable[Period]) -> int:
+    """How long periods are together."""
     return sum(end - begin for begin, end in periods)

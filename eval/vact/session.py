@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One finder at work in a VM of one shape, under several loads, beside the host's record."""
 
+import json
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,6 +16,7 @@ from .finders import FINDERS, Search
 
 SETTLE_S = 1.0
 KILL_S = 60
+SUMS_S = 60
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,7 @@ class Window:
     truth: dict[int, OffCore]
     run_delay_ns: int  # of all vCPUs, by their schedstat
     run_ns: int
+    sums: tuple[dict, dict] | None  # what the scheduler had counted, at two times of the guest's
 
 
 def measure(
@@ -36,7 +39,8 @@ def measure(
     before = vm.clocks()
     search = Search(vm, FINDERS[finder])
     search.start()
-    windows = [_watch(vm, load, seconds) for load in load_names]
+    has_sums = not FINDERS[finder].is_load
+    windows = [_watch(vm, load, seconds, has_sums) for load in load_names]
     gaps = search.end()
     alignment = Alignment(before, vm.clocks())
     gaps = {
@@ -47,13 +51,15 @@ def measure(
         yield _record(vm, shape, finder, window, gaps, alignment)
 
 
-def _watch(vm: Vm, load: str, seconds: float) -> Window:
+def _watch(vm: Vm, load: str, seconds: float, has_sums: bool) -> Window:
     handle = vm.spawn(loads.LOADS[load].command(vm.vcpus)) if load else None
     time.sleep(SETTLE_S)
     with vm.inactive_periods() as recorded:
+        sums_before = _sums(vm) if has_sums else None
         before, begin_ns = vm.truth(), time.monotonic_ns()
         time.sleep(seconds)
         end_ns, after = time.monotonic_ns(), vm.truth()
+        sums = (sums_before, _sums(vm)) if has_sums else None
     if handle:
         if handle.rc is not None:
             raise LabError(f"the load {load} ended in the guest: {handle.output.strip()}; mend it")
@@ -72,7 +78,16 @@ def _watch(vm: Vm, load: str, seconds: float) -> Window:
         recorded.off_core,
         sum(t.delay_ns for t in taken),
         sum(t.run_ns for t in taken),
+        sums,
     )
+
+
+def _sums(vm: Vm) -> dict:
+    """What the scheduler has counted as stolen per vCPU, and when (guest/stolen.c)."""
+    told = vm.run(loads.program("stolen"), SUMS_S)
+    if told.rc:
+        raise LabError(f"the scheduler's sums cannot be read: {told.output.strip()}")
+    return json.loads(told.output)
 
 
 def _record(
@@ -91,6 +106,10 @@ def _record(
         ),
         matching.Score(),
     )
+    if window.sums:
+        counted_ns, true_ns = _counted(window, alignment)
+    else:
+        counted_ns, true_ns = 0, 0
     return {
         "shape": shape,
         "vcpus": vm.vcpus,
@@ -103,5 +122,18 @@ def _record(
         "clock_drift_ppm": alignment.drift_ratio * 1e6,
         "run_ns": window.run_ns,
         "run_delay_ns": window.run_delay_ns,
+        "counted_ns": counted_ns,
+        "counted_true_ns": true_ns,
         **asdict(total),
     }
+
+
+def _counted(window: Window, alignment: Alignment) -> tuple[int, int]:
+    """What the scheduler counted as stolen between its two sums, and what the host then took."""
+    first, last = window.sums
+    span = alignment.to_host(first["at_ns"]), alignment.to_host(last["at_ns"])
+    taken = (
+        matching.total_ns(matching.clip(matching.merge(truth.inactive), span))
+        for truth in window.truth.values()
+    )
+    return sum(last["stolen_ns"]) - sum(first["stolen_ns"]), sum(taken)
