@@ -17,7 +17,7 @@ from pathlib import Path
 
 from lab import LabError
 from lab.errors import EX_INTERRUPTED, EX_UNAVAILABLE
-from workloads import suite
+from workloads import SUITES, Size, catalogue
 
 from . import arms, local, private, report, stage
 from .progress import Progress
@@ -27,7 +27,6 @@ from .stage import LocalStage
 
 FORMAT = 1
 ARMS = ("eevdf", "off", "scx_vaware")
-SUITE = "quick"
 TOOL_TIMEOUT_S = 180
 # What is kept of a run: numbers and names that are the project's own.
 RUN_FIELDS = (
@@ -55,10 +54,18 @@ def main(argv: list[str]) -> int:
         prog="bundle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--out", default="vaware-bundle.json.gz", metavar="FILE")
+    parser.add_argument(
+        "--workloads",
+        default=",".join(SUITES["quick"]),
+        metavar="A,B",
+        help="of the comparison; default %(default)s",
+    )
     parser.add_argument("--pairs", type=int, default=10, help="of the comparison; default 10")
     parser.add_argument("--seconds", type=float, default=4.0, help="per run; default 4")
     parser.add_argument("--no-comparison", action="store_true", help="doctor and probe only")
     options = parser.parse_args(argv)
+    if unknown := set(options.workloads.split(",")) - set(catalogue(Size())):
+        parser.error(f"there is no workload {unknown.pop()}; see eval/compare --help")
     try:
         return write(Path(options.out), options)
     except LabError as why:
@@ -133,7 +140,9 @@ def compare(runs_file: Path, options: argparse.Namespace) -> dict:
     try:
         compared = arms.parse_list(list(ARMS))
         place = LocalStage(compared)
-        chosen = [w for w in suite(SUITE, place.size(options.seconds)) if not w.missing()]
+        every = catalogue(place.size(options.seconds))
+        chosen = [every[name] for name in options.workloads.split(",")]
+        chosen = [workload for workload in chosen if not workload.missing()]
         if not chosen:
             raise LabError("no workload's tools are here; run deploy/setup.sh eval")
         for workload in chosen:

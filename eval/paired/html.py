@@ -98,15 +98,20 @@ def _overview_cell(table: Table, arm: str) -> str:
         return ""
     better, worse = (sum(row.verdict == word for row in rows) for word in ("better", "worse"))
     failed = sum(row.failures > 0 for row in rows)
-    counts = f'<span class="better">{better}</span> / <span class="worse">{worse}</span>'
+    counts = f"{_count(better, 'better')} / {_count(worse, 'worse')}"
     mean = table.means.get(arm) or (rows[0].ratio if len(rows) == 1 else None)
     told = f"{mean.ratio:.2f}" if mean else "-"
     return f"{told} &nbsp;{counts} of {len(rows)}" + (f", {failed} failed" if failed else "")
 
 
+def _count(number: int, word: str) -> str:
+    return f'<span class="{word if number else "undecided"}">{number}</span>'
+
+
 def _short_title(table: Table) -> str:
+    """Short enough to leave room for numbers on a phone."""
     run = table.runs[0]
-    return f"{run['shape']}, {run['vcpus']} vCPUs, {run['kernel']}"
+    return f"{run['shape']}, {run['vcpus']} vCPUs"
 
 
 def _ratios(table: Table, colours: dict[str, int]) -> str:
@@ -114,7 +119,12 @@ def _ratios(table: Table, colours: dict[str, int]) -> str:
     scale = plots.RatioScale(
         [*(row.ratio for row in first), *(row.noise for row in first), *table.means.values()]
     )
-    parts, workload = [], None
+    axis = plots.ratio_axis(scale)
+    axis = (
+        f'<div class="row axis"><div></div><div class="plot-cell">{axis}</div>'
+        "<div></div><div></div></div>"
+    )
+    parts, workload = [axis], None
     for row in first:
         if row.workload != workload:
             workload = row.workload
@@ -130,12 +140,7 @@ def _ratios(table: Table, colours: dict[str, int]) -> str:
     for arm, mean in table.means.items():
         plot = plots.ratio_row(scale, mean, None)
         parts.append(_line(arm, plot, report.interval(mean), "", colours))
-    axis = plots.ratio_axis(scale)
-    parts.append(
-        f'<div class="row axis"><div></div><div class="plot-cell">{axis}</div>'
-        "<div></div><div></div></div>"
-    )
-    return "".join(parts)
+    return "".join([*parts, axis])
 
 
 def _line(arm: str, plot: str, value: str, verdict: str, colours: dict[str, int]) -> str:

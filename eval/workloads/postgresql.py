@@ -35,8 +35,8 @@ def binary(name: str) -> str:
 
 
 def archive() -> Path:
-    """A database that is ready to be unpacked."""
-    return programs.path("postgresql.tar")
+    """A database that is ready to be unpacked, of the version that is installed."""
+    return programs.path(f"postgresql-{Path(binary('initdb')).parent.parent.name}.tar")
 
 
 def prepare() -> None:
