@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What belongs to the scheduler's programs: maps, storage, timers, and how dear its callbacks were.
+
+use std::collections::BTreeMap;
+
+use super::call::{Callback, CallbackCounts};
+use super::maps::{Buffer, Map};
+use super::shim;
+use super::timers::BpfTimer;
+use crate::guest::task::TaskId;
+
+#[derive(Default)]
+pub struct BpfState {
+    /// By the address of the map's definition.
+    pub maps: BTreeMap<usize, Map>,
+    pub storage: BTreeMap<(usize, TaskId), Buffer>,
+    /// Per-CPU symbols, by address.
+    pub per_cpu: BTreeMap<usize, Vec<Buffer>>,
+    /// By address.
+    pub timers: BTreeMap<usize, BpfTimer>,
+    pub iterators: BTreeMap<u64, super::kfuncs_queue::Iterator>,
+    pub next_iterator: u64,
+    /// Ring buffer records that were submitted, and those that are being written.
+    pub records: Vec<Vec<u8>>,
+    pub reserved: BTreeMap<usize, (Buffer, usize)>,
+    pub counts: BTreeMap<Callback, CallbackCounts>,
+}
+
+impl BpfState {
+    pub fn forget_task(&mut self, t: TaskId) {
+        self.storage.retain(|(_, task), _| *task != t);
+    }
+
+    /// A counter of the scheduler's (enum vaware_counter), over all vCPUs.
+    pub fn counter(&self, counter: usize) -> u64 {
+        let map = self.maps.get(&((&raw const shim::vcpu_stats) as usize));
+        let stats = |v: u32| -> Option<u64> {
+            let value = map?.value_at(v)?.cast::<shim::vaware_stats>();
+            // SAFETY: the map's values are of this type.
+            unsafe { (*value).counters.get(counter).copied() }
+        };
+        (0..).map_while(stats).sum()
+    }
+}

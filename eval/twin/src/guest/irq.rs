@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Interrupts: ticks, timers, inter-processor calls.
+
+use super::core::{send_ipi, unlock_rq, wake};
+use super::task::TaskId;
+use super::timer::Expiry;
+use super::vcpu::{Irq, Mode, VcpuId};
+use super::{eevdf, scx, scx_dispatch};
+use crate::exec::{Lock, current, lock, spend, suspend};
+use crate::record::What;
+use crate::sim::sim;
+
+/// Handle all interrupts that have arrived at the present vCPU.
+pub fn handle_all() {
+    let v = current();
+    while let Some(irq) = sim(|s| {
+        let vcpu = s.vcpu(v);
+        (!vcpu.pending.is_empty()).then(|| vcpu.pending.remove(0))
+    }) {
+        spend(sim(|s| {
+            s.vcpu(v).counts.interrupts += 1;
+            s.costs.interrupt_ns
+        }));
+        match irq {
+            Irq::Resched => {}
+            Irq::Tick => tick(v),
+            Irq::Timer(timer) => expire(timer),
+            Irq::Call(from) => sim(|s| s.answer(from)),
+        }
+        scx_dispatch::run_kicks();
+    }
+}
+
+fn tick(v: VcpuId) {
+    if sim(|s| s.vcpu(v).curr.is_none()) {
+        return;
+    }
+    lock(Lock::Rq(v));
+    let curr = sim(|s| {
+        s.update_clock(v);
+        s.note(What::Tick, 0, 0);
+        s.vcpu(v).curr
+    });
+    if let Some(t) = curr {
+        if sim(|s| s.guest.scx_loaded) {
+            scx::tick(v, t);
+        } else {
+            eevdf::tick(v);
+        }
+    }
+    unlock_rq(v);
+    if !sim(|s| s.guest.scx_loaded) {
+        eevdf::balance_on_tick(v);
+    }
+    sim(|s| s.arm_tick(v));
+}
+
+fn expire(timer: u64) {
+    match sim(|s| s.timers.remove(&timer).map(|timer| timer.expiry)) {
+        Some(Expiry::Wake(t)) => {
+            wake(t, 0);
+        }
+        Some(Expiry::Bpf(timer)) => crate::bpf::timers::fire(timer),
+        Some(Expiry::Script(index)) => crate::script::apply(index),
+        Some(Expiry::Begin(t)) => {
+            scx::init_task(t);
+            wake(t, 0);
+        }
+        None => {}
+    }
+}
+
+/// Flush a mapping of the process of `t` from the TLBs of all vCPUs that run it, and wait for them,
+/// with interrupts on: a vCPU that is stopped keeps the caller spinning.
+pub fn flush_tlb(v: VcpuId, t: TaskId) {
+    let (targets, cost) = sim(|s| {
+        let process = s.tasks[t].process;
+        let targets: Vec<VcpuId> = (0..s.vcpus.len())
+            .filter(|other| {
+                *other != v
+                    && s.vcpus[*other].curr.is_some_and(|other| s.tasks[other].process == process)
+            })
+            .collect();
+        s.vcpu(v).calls_open = targets.len();
+        (targets, s.costs.ipi_send_ns)
+    });
+    spend(sim(|s| s.costs.syscall_ns));
+    for target in targets {
+        send_ipi(target, Irq::Call(v));
+        spend(cost);
+    }
+    while sim(|s| s.vcpu(v).calls_open > 0) {
+        sim(|s| s.begin(v, Mode::CallWait, 0));
+        suspend();
+        handle_all();
+    }
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A task of the guest.
+
+use super::eevdf::FairEntity;
+use super::vcpu::VcpuId;
+use crate::bpf::shim::{cpumask, task_struct};
+use crate::host::PcpuId;
+use crate::sim::Ns;
+use crate::work::Program;
+
+pub type TaskId = usize;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Runnable,
+    Blocked,
+    Dead,
+}
+
+/// Where a task waits, as sched_ext sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Nowhere,
+    Local(VcpuId),
+    Global,
+    User(u64),
+}
+
+/// What sched_ext knows of a task that it has handed to ops.enqueue (SCX_OPSS_*).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpsState {
+    None,
+    Queueing,
+    Queued,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    Normal = 0,
+    Idle = 5,
+}
+
+/// Counts of one task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TaskCounts {
+    /// Work done, at full speed.
+    pub work_ns: Ns,
+    pub wakeups: u64,
+    pub switches_in: u64,
+    pub migrations: u64,
+    pub wait_ns: Ns,
+    pub wait_max_ns: Ns,
+}
+
+/// One task.
+pub struct Task {
+    pub raw: Box<task_struct>,
+    pub name: String,
+    pub program: Option<Box<dyn Program>>,
+    pub state: State,
+    pub on_rq: bool,
+    pub cpu: VcpuId,
+    /// User work that is left of its present step.
+    pub left_ns: Ns,
+    /// It spins until this flag has been raised so often, see [`crate::work::Op::Spin`].
+    pub spin_on: Option<(usize, u64)>,
+    pub process: usize,
+    /// How much of the migration costs it pays, in 1/1024: its working set.
+    pub footprint_1024: u64,
+    pub last_pcpu: Option<PcpuId>,
+    /// When it became runnable or was switched out, if it waits.
+    pub waits_since: Option<Ns>,
+
+    // sched_ext
+    pub place: Place,
+    /// Order of its insertion into the queue that it is in.
+    pub insertion: u64,
+    pub ddsp: Option<(u64, u64)>,
+    pub ops_state: OpsState,
+    /// The vCPU that is about to take it from a queue, with the queue's lock dropped.
+    pub holding: Option<VcpuId>,
+    pub enabled: bool,
+
+    pub fair: FairEntity,
+    pub counts: TaskCounts,
+}
+
+/// How a task begins.
+pub struct NewTask {
+    pub name: String,
+    pub process: usize,
+    pub program: Box<dyn Program>,
+    pub nice: i32,
+    pub policy: Policy,
+    pub kthread: bool,
+    /// None: all vCPUs.
+    pub allowed: Option<Vec<VcpuId>>,
+    pub footprint_1024: u64,
+}
+
+impl NewTask {
+    pub fn new(name: impl Into<String>, process: usize, program: impl Program + 'static) -> Self {
+        Self {
+            name: name.into(),
+            process,
+            program: Box::new(program),
+            nice: 0,
+            policy: Policy::Normal,
+            kthread: false,
+            allowed: None,
+            footprint_1024: 1024,
+        }
+    }
+}
+
+/// include/linux/sched/prio.h and kernel/sched/core.c: sched_prio_to_weight[].
+const NICE_TO_WEIGHT: [u32; 40] = [
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
+];
+
+/// The kernel's load weight of a nice value; SCHED_IDLE has 3.
+pub fn load_weight(nice: i32, policy: Policy) -> u32 {
+    match policy {
+        Policy::Idle => 3,
+        Policy::Normal => NICE_TO_WEIGHT[(nice.clamp(-20, 19) + 20) as usize],
+    }
+}
+
+/// sched_ext's scale: nice 0 is 100, at least 1 (sched_weight_to_cgroup).
+pub fn scx_weight(load: u32) -> u32 {
+    ((load * 100 + 512) / 1024).clamp(1, 10_000)
+}
+
+pub const PF_KTHREAD: u32 = 0x0020_0000;
+
+impl Task {
+    pub fn new(id: TaskId, new: NewTask, nr_vcpus: usize) -> Self {
+        let mut raw = Box::<task_struct>::default();
+        raw.pid = id as i32 + 1;
+        raw.tgid = new.process as i32 + 1;
+        raw.policy = new.policy as u32;
+        raw.static_prio = 120 + new.nice;
+        raw.prio = raw.static_prio;
+        raw.scx.weight = scx_weight(load_weight(new.nice, new.policy));
+        raw.scx.slice = 20_000_000;
+        if new.kthread {
+            raw.flags |= PF_KTHREAD;
+        }
+        let mut task = Self {
+            raw,
+            name: new.name,
+            program: Some(new.program),
+            state: State::Blocked,
+            on_rq: false,
+            cpu: 0,
+            left_ns: 0,
+            spin_on: None,
+            process: new.process,
+            footprint_1024: new.footprint_1024,
+            last_pcpu: None,
+            waits_since: None,
+            place: Place::Nowhere,
+            insertion: 0,
+            ddsp: None,
+            ops_state: OpsState::None,
+            holding: None,
+            enabled: false,
+            fair: FairEntity::default(),
+            counts: TaskCounts::default(),
+        };
+        task.fair.weight = load_weight(new.nice, new.policy);
+        task.set_allowed(&new.allowed.unwrap_or_else(|| (0..nr_vcpus).collect()));
+        task
+    }
+
+    pub fn set_allowed(&mut self, allowed: &[VcpuId]) {
+        self.raw.cpus_mask = cpumask::default();
+        for v in allowed {
+            self.raw.cpus_mask.bits[v / 64] |= 1 << (v % 64);
+        }
+        self.raw.cpus_ptr = &raw mut self.raw.cpus_mask;
+        self.raw.nr_cpus_allowed = allowed.len() as i32;
+    }
+
+    pub fn may_run_on(&self, v: VcpuId) -> bool {
+        self.raw.cpus_mask.bits[v / 64] >> (v % 64) & 1 != 0
+    }
+
+    /// Return true if it can run on its present vCPU only.
+    pub fn pinned(&self) -> bool {
+        self.raw.nr_cpus_allowed == 1 || self.raw.migration_disabled != 0
+    }
+
+    pub fn best_effort(&self) -> bool {
+        self.raw.policy == Policy::Idle as u32
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The twin: the scheduler's own source, compiled for this machine, on a simulated kernel and host in
+//! virtual time. Same seed, same trace, on every machine. See README.md.
+
+pub mod arm;
+pub mod bpf;
+pub mod costs;
+pub mod exec;
+pub mod guest;
+pub mod host;
+pub mod record;
+pub mod report;
+pub mod run;
+pub mod scenario;
+pub mod script;
+pub mod sim;
+pub mod work;

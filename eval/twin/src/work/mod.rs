@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the guest's tasks do. A program is asked for its next step whenever the last is done.
+
+pub mod barrier;
+pub mod compute;
+pub mod pairs;
+pub mod pipeline;
+pub mod requests;
+pub mod shootdown;
+pub mod spec;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::guest::attrs::Change;
+use crate::guest::task::{NewTask, State, TaskId};
+use crate::guest::vcpu::Mode;
+use crate::sim::{Event, Ns, Sim};
+
+/// A step of a program.
+pub enum Op {
+    /// Use this much of a vCPU's time, at full speed.
+    Compute(Ns),
+    SleepUntil(Ns),
+    /// Take a token from a semaphore, or wait for one.
+    Down(usize),
+    /// Give `count` tokens to a semaphore; `sync`: the giver is about to wait itself.
+    Up {
+        semaphore: usize,
+        count: u32,
+        sync: bool,
+    },
+    /// Spin until the flag has been raised `flag.1` times in all; for at most `limit_ns` (0: for ever).
+    Spin {
+        flag: (usize, u64),
+        limit_ns: Ns,
+    },
+    Raise(usize),
+    Yield,
+    /// Unmap memory: all vCPUs that run the process must answer.
+    Flush,
+    Fork(Box<NewTask>),
+    /// Change a task's affinity, weight or policy.
+    Attr(Change),
+    Exit,
+}
+
+/// What a task does.
+pub trait Program {
+    /// The next step.
+    fn next(&mut self, s: &mut Sim) -> Op;
+}
+
+#[derive(Default)]
+struct Semaphore {
+    tokens: u64,
+    waiters: VecDeque<TaskId>,
+}
+
+/// Durations or rates that a workload reports, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    pub count: u64,
+    pub sum: u64,
+    pub samples: Vec<u64>,
+}
+
+/// What tasks share, and what they report.
+#[derive(Default)]
+pub struct World {
+    semaphores: Vec<Semaphore>,
+    /// How often each flag was raised.
+    flags: Vec<u64>,
+    pub tallies: BTreeMap<String, Tally>,
+    /// What happened before this is warm-up, and is not tallied.
+    pub warm_up_ns: Ns,
+    pub barriers: Vec<barrier::State>,
+    /// Arrival times of requests that nobody serves yet.
+    pub queues: Vec<VecDeque<Ns>>,
+}
+
+impl World {
+    pub fn semaphore(&mut self, tokens: u64) -> usize {
+        self.semaphores.push(Semaphore { tokens, waiters: VecDeque::new() });
+        self.semaphores.len() - 1
+    }
+
+    pub fn flag(&mut self) -> usize {
+        self.flags.push(0);
+        self.flags.len() - 1
+    }
+
+    pub fn flag_is_up(&self, (flag, count): (usize, u64)) -> bool {
+        self.flags[flag] >= count
+    }
+
+    pub fn raised(&self, flag: usize) -> u64 {
+        self.flags[flag]
+    }
+
+    /// Give a token. Return the task that is to be woken for it, if one waits.
+    pub fn give(&mut self, semaphore: usize) -> Option<TaskId> {
+        let semaphore = &mut self.semaphores[semaphore];
+        let waiter = semaphore.waiters.pop_front();
+        if waiter.is_none() {
+            semaphore.tokens += 1;
+        }
+        waiter
+    }
+}
+
+impl Sim {
+    /// Take a token for `t`; or let it wait, and return false.
+    pub fn take_or_wait(&mut self, semaphore: usize, t: TaskId) -> bool {
+        let semaphore = &mut self.world.semaphores[semaphore];
+        if semaphore.tokens > 0 {
+            semaphore.tokens -= 1;
+            return true;
+        }
+        semaphore.waiters.push_back(t);
+        self.task(t).state = State::Blocked;
+        false
+    }
+
+    /// Raise a flag: those who spin for it and run see it soon, the others when they run again.
+    pub fn raise_flag(&mut self, flag: usize) {
+        self.world.flags[flag] += 1;
+        let delay = self.costs.spin_ns;
+        for v in 0..self.vcpus.len() {
+            let vcpu = &self.vcpus[v];
+            if vcpu.mode == Mode::UserSpin
+                && vcpu.on_pcpu.is_some()
+                && vcpu.curr.is_some_and(|t| self.tasks[t].spin_on.is_some_and(|on| on.0 == flag))
+            {
+                let r#gen = vcpu.r#gen;
+                self.after(delay, Event::Resume { v, r#gen });
+            }
+        }
+    }
+
+    /// Report `value` under `name`.
+    pub fn tally(&mut self, name: &str, value: u64) {
+        if self.now < self.world.warm_up_ns {
+            return;
+        }
+        if !self.world.tallies.contains_key(name) {
+            self.world.tallies.insert(name.to_owned(), Tally::default());
+        }
+        if let Some(tally) = self.world.tallies.get_mut(name) {
+            tally.count += 1;
+            tally.sum += value;
+            tally.samples.push(value);
+        }
+    }
+}

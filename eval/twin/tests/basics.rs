@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The simulated kernel and host do what a kernel and a host do.
+
+use twin::costs::Costs;
+use twin::guest::task::NewTask;
+use twin::guest::{Class, GuestConfig};
+use twin::host::{Host, HostConfig, Load, Thread, ThreadKind};
+use twin::run::{Outcome, run};
+use twin::sim::{MS, S, Sim, US};
+use twin::work::barrier::{self, Phases, Wait};
+use twin::work::compute::Compute;
+use twin::work::requests::{self, Service};
+
+const ALL: u64 = 7;
+const CLASSES: [Class; 2] = [Class::Eevdf, Class::Scx { policies: ALL }];
+
+/// A host with `pcpus` cores on which vCPU n is pinned to core n modulo their number.
+fn pinned(nr_vcpus: usize, pcpus: usize, class: Class) -> Sim {
+    let mut host = Host::new(HostConfig::default(), 1, 1, pcpus, 1);
+    for v in 0..nr_vcpus {
+        host.threads.push(Thread::new(ThreadKind::Vcpu(v), vec![v % pcpus]));
+    }
+    Sim::new(1, Costs::default(), host, GuestConfig::new(nr_vcpus, class))
+}
+
+fn compute(s: Sim, tasks: usize) -> Outcome {
+    let tasks = (0..tasks).map(|n| NewTask::new("cpu", n, Compute::new("work", MS))).collect();
+    finished(run(s, tasks, S))
+}
+
+fn finished(outcome: anyhow::Result<Outcome>) -> Outcome {
+    let outcome = outcome.unwrap_or_default();
+    assert!(outcome.length_ns > 0, "the run did not start");
+    if let Some(violation) = &outcome.violation {
+        for entry in outcome.last.iter().rev().take(40).rev() {
+            println!("{entry}");
+        }
+        assert_eq!(outcome.violation, None, "{}", violation.what);
+    }
+    outcome
+}
+
+fn work_ns(outcome: &Outcome) -> u64 {
+    outcome.tasks.iter().map(|(_, counts)| counts.work_ns).sum()
+}
+
+#[test]
+fn honest_vcpus_are_used_in_whole() {
+    for class in CLASSES {
+        let outcome = compute(pinned(4, 4, class), 4);
+        let share = work_ns(&outcome) as f64 / (4.0 * S as f64);
+        assert!(share > 0.99, "{class:?}: {share}");
+        assert!(outcome.truth.iter().all(|(_, stolen, _)| *stolen == 0));
+    }
+}
+
+#[test]
+fn stacked_vcpus_share_a_core_and_lose_the_switches() {
+    for class in CLASSES {
+        let outcome = compute(pinned(4, 2, class), 4);
+        let share = work_ns(&outcome) as f64 / (2.0 * S as f64);
+        assert!(share > 0.95 && share < 1.0, "{class:?}: {share}");
+        for (run, stolen, stops) in &outcome.truth {
+            assert!(run.abs_diff(S / 2) < 20 * MS, "{run}");
+            assert!(stolen.abs_diff(S / 2) < 20 * MS, "{stolen}");
+            assert!(*stops > 50);
+        }
+    }
+}
+
+#[test]
+fn one_task_more_than_vcpus_is_shared_fairly() {
+    let outcome = compute(pinned(1, 1, CLASSES[1]), 3);
+    for (_, counts) in &outcome.tasks {
+        assert!(counts.work_ns.abs_diff(S / 3) < 10 * MS, "{}", counts.work_ns);
+    }
+}
+
+#[test]
+fn a_competitor_in_turns_takes_what_it_says() {
+    let mut s = pinned(1, 1, CLASSES[1]);
+    let duty = Load::Duty { on_ns: 5 * MS, off_ns: 15 * MS, phase_ns: 0 };
+    let mut thread = Thread::new(ThreadKind::Competitor(duty), vec![0]);
+    thread.realtime = true;
+    s.host.threads.push(thread);
+    let outcome = compute(s, 1);
+    let (_, stolen, stops) = outcome.truth[0];
+    assert!(stolen.abs_diff(S / 4) < 6 * MS, "{stolen}");
+    assert!(stops.abs_diff(50) < 2, "{stops}");
+}
+
+#[test]
+fn same_seed_same_trace() {
+    let once = |seed: u64| {
+        let mut s = pinned(4, 2, CLASSES[1]);
+        s.rng = rand_chacha::rand_core::SeedableRng::seed_from_u64(seed);
+        let service =
+            Service { workers: 4, interval_ns: MS, service_ns: 500 * US, random_service: true };
+        let tasks = requests::tasks(&mut s, "requests", service, 1);
+        finished(run(s, tasks, S))
+    };
+    let (a, b, other) = (once(7), once(7), once(8));
+    assert_eq!((a.hash, a.entries), (b.hash, b.entries));
+    assert_ne!(a.hash, other.hash);
+    assert!(a.tallies["requests"].count > 800);
+}
+
+#[test]
+fn barriers_of_all_kinds_go_on() {
+    for class in CLASSES {
+        for wait in [Wait::Block, Wait::Spin, Wait::SpinThenBlock(50 * US)] {
+            let mut s = pinned(4, 4, class);
+            let phases = Phases { threads: 4, work_ns: MS, jitter_percent: 10, wait };
+            let tasks = barrier::tasks(&mut s, "phase", phases, 1);
+            let outcome = finished(run(s, tasks, S));
+            let count = outcome.tallies["phase"].count;
+            assert!(count > 850 && count < 1000, "{class:?} {wait:?}: {count}");
+        }
+    }
+}
