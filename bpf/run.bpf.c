@@ -39,6 +39,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
 	v->run_vtime = t->vtime;
+	v->run_burst_ns = t->burst_ns;
 	v->run_started_ns = now;
 	v->beat_ns = now;
 	v->steal_clock_ns = steal_clock_ns(cpu);

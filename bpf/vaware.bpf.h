@@ -50,6 +50,7 @@ struct vcpu_ctx {
 	u64 run_started_ns;
 	u64 beat_ns;   /* when the running task was last charged */
 	u64 run_vtime; /* its virtual time then */
+	u64 run_burst_ns; /* its run time since it woke, then */
 	u32 run_class; /* enum vaware_class */
 	u32 run_weight;
 	u32 yielded;	 /* it called sched_yield while others waited */
@@ -277,6 +278,7 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 	t->vtime += vtime_of_run(run_ns, p->scx.weight);
 	t->burst_ns += run_ns;
 	v->run_vtime = t->vtime;
+	v->run_burst_ns = t->burst_ns;
 
 	v->folded_run_ns += run_ns;
 	v->folded_stolen_ns += elapsed_ns - run_ns;
@@ -311,6 +313,7 @@ static inline struct running running_on(const struct vcpu_ctx *v, u64 now)
 		.weight = v->run_weight,
 		.vtime = v->run_vtime,
 		.ran_ns = time_delta(now, v->run_started_ns),
+		.burst_ns = v->run_burst_ns,
 		.unbilled_ns = time_delta(now, v->beat_ns),
 	};
 

@@ -16,6 +16,7 @@ struct running {
 	u32 weight;	 /* 1 to 10000 */
 	u64 vtime;	 /* as of the last beat */
 	u64 ran_ns;	 /* since it was switched in */
+	u64 burst_ns;	 /* run time since it woke, as of the last beat */
 	u64 unbilled_ns; /* since the last beat */
 };
 
@@ -29,7 +30,7 @@ static inline u64 queue_running_deadline(const struct running *r)
 /* Return for how long @r runs undisturbed by a waiting task of @class. */
 static inline u64 queue_protected_ns(u32 class, const struct running *r)
 {
-	return class == VAWARE_CLASS_LATENCY && r->class == VAWARE_CLASS_THROUGHPUT
+	return class == VAWARE_CLASS_LATENCY && r->burst_ns >= CPU_BOUND_BURST_NS
 		       ? PROTECTED_FROM_LATENCY_NS
 		       : PROTECTED_RUN_NS;
 }

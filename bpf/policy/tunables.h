@@ -25,9 +25,13 @@
  */
 #define PROTECTED_RUN_NS SLICE_NS
 
+/* A task that has used up a slice since it woke is CPU-bound, until it sleeps. */
+#define CPU_BOUND_BURST_NS SLICE_NS
+
 /*
  * The same where a latency-sensitive task wakes and a CPU-bound one runs: such pairs are seldom,
- * and the wait hurts more than the switch.
+ * and the wait hurts more than the switch. Between tasks that talk to each other it would do little
+ * but switch.
  */
 #define PROTECTED_FROM_LATENCY_NS (100 * NS_PER_US)
 

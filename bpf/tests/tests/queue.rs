@@ -10,14 +10,10 @@ const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
 const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
 const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
 
-fn runs(class: u32, weight: u32, vtime: u64, ran_ns: u64, unbilled_ns: u64) -> running {
-    running { class, weight, vtime, ran_ns, unbilled_ns }
-}
-
 prop_compose! {
     fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,
-                     unbilled_ns in 0..5 * MS) -> running {
-        runs(class, weight, vtime, ran_ns, unbilled_ns)
+                     burst_ns in 0..1_000 * MS, unbilled_ns in 0..5 * MS) -> running {
+        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns }
     }
 }
 
@@ -42,7 +38,7 @@ proptest! {
 
     #[test]
     fn normal_work_runs_its_protected_time(deadline: u64, ran_ns in 0..3 * MS, r in any_running()) {
-        let peer = running { class: LATENCY, ran_ns, ..r };
+        let peer = running { class: THROUGHPUT, ran_ns, burst_ns: ran_ns, ..r };
         prop_assert!(!pure!(queue_preempts(LATENCY, deadline, &peer)));
         prop_assert!(!pure!(queue_preempts(THROUGHPUT, deadline, &peer)));
         let bound = running { class: THROUGHPUT, ran_ns: ran_ns / 30, ..r };
@@ -52,6 +48,10 @@ proptest! {
     #[test]
     fn latency_waits_for_cpu_bound_work_no_longer_than_for_others(r in any_running()) {
         prop_assert!(pure!(queue_protected_ns(LATENCY, &r)) <= pure!(queue_protected_ns(THROUGHPUT, &r)));
+        let bound = running { burst_ns: 3 * MS, ..r };
+        let talks = running { burst_ns: MS, ..r };
+        let protected_ns = |r| pure!(queue_protected_ns(LATENCY, r));
+        prop_assert!(protected_ns(&bound) < protected_ns(&talks));
     }
 
     #[test]
