@@ -35,8 +35,9 @@ def test_one_gap_over_two_periods_finds_both():
 
 def test_a_gap_is_false_when_its_vcpu_ran_and_the_emulators_when_it_slept():
     truth = OffCore(preempted=ms((10, 14)), asleep=ms((30, 40), (52, 53)))
-    score = matching.score(truth, ms((13, 19), (30, 40), (50, 53), (60, 61)), WINDOW)
-    assert (score.gaps, score.false, score.emulator) == (4, 3, 1)
+    score = matching.score(truth, ms((13, 19), (30, 40), (50, 53), (60, 61), (70, 70.9)), WINDOW)
+    assert (score.gaps, score.false, score.emulator) == (5, 4, 1)
+    assert score.false_1ms == 3
 
 
 def test_late_wakes_count_apart_and_make_no_gap_false():

@@ -29,6 +29,7 @@ class Score:
     gaps: int = 0
     emulator: int = 0
     false: int = 0
+    false_1ms: int = 0  # those of them that are at least 1 ms long
     stolen_ns: int = 0  # by the host's record
     found_ns: int = 0  # by the gaps
 
@@ -92,6 +93,7 @@ def score(truth: OffCore, gaps: Sequence[Period], window: Period) -> Score:
         if stolen_ns < needed_ns:
             if stolen_ns + asleep_ns < needed_ns:
                 result.false += 1
+                result.false_1ms += end - begin >= LONG_NS[0]
             else:
                 result.emulator += 1
     one, two = LONG_NS

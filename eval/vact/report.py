@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 HEAD = (
     f"{'shape':<28} {'vCPUs':>5} {'load':<10} {'finder':<8} {'runs':>4}  "
     f"{'>=2 ms found %':<20} {'>=1 ms found %':<20} {'late wakes %':<16} "
-    f"{'false/s':<16} {'emulator/s':<16} {'stolen error %':<22} {'gaps sum error %':<22} "
-    f"{'stolen %':>8}"
+    f"{'false/s':<18} {'false >=1 ms/s':<18} {'emulator/s':<16} "
+    f"{'stolen error %':<22} {'gaps sum error %':<22} {'stolen %':>8}"
 )
 
 
@@ -32,7 +32,7 @@ def counted_error_percent(record: dict) -> float | None:
 
     None below 1 % of the time, or if no scheduler ran.
     """
-    if _stolen_percent(record) < 1 or not record["counted_true_ns"]:
+    if _stolen_percent(record) < 1 or not record.get("counted_true_ns"):
         return None
     return 100 * (record["counted_ns"] / record["counted_true_ns"] - 1)
 
@@ -59,7 +59,8 @@ def _line(key: tuple, records: list[dict]) -> str:
         f"{over(lambda r: found_percent(r, 'preempted_2ms')):<20} "
         f"{over(lambda r: found_percent(r, 'preempted_1ms')):<20} "
         f"{over(lambda r: found_percent(r, 'woken_1ms')):<16} "
-        f"{over(lambda r: r['false'] / r['seconds'], 2):<16} "
+        f"{over(lambda r: r['false'] / r['seconds'], 2):<18} "
+        f"{over(lambda r: r['false_1ms'] / r['seconds'], 2):<18} "
         f"{over(lambda r: r['emulator'] / r['seconds'], 2):<16} "
         f"{over(counted_error_percent):<22} "
         f"{over(gaps_error_percent):<22} "
