@@ -13,7 +13,12 @@ from pathlib import Path
 
 TRACEFS = Path("/sys/kernel/tracing")
 BUFFERS_KB = 128 << 10  # all cores together
-_EVENT = re.compile(r"\s(\d+)\.(\d{6}): (sched_switch|sched_wakeup): (.*)")
+_EVENT = re.compile(
+    r"-(\d+) +\[\d+\] .*?(\d+)\.(\d{6}): (sched_switch|sched_wakeup|rseq_update): (.*)"
+)
+# Some hosts do not record what certain tasks do (their own management's), and with it the switch
+# from such a task to a vCPU. The vCPU's return to user mode, right after, ends its period as well.
+RETURN = "events/rseq/rseq_update"
 _FIELD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -75,13 +80,23 @@ def off_core(lines: Iterable[str], tids: Sequence[int], span: Period) -> dict[in
     threads = {tid: OffCore() for tid in tids}
     since: dict[int, tuple[int, list[Period]]] = {}
     unseen = set(tids)
+
+    def comes_on_core(tid: int, at_ns: int) -> None:
+        if tid in unseen:
+            since[tid] = span[0], threads[tid].preempted
+        unseen.discard(tid)
+        _end(since, tid, at_ns)
+
     for line in lines:
         event = _EVENT.search(line)
         if not event:
             continue
-        at_ns = int(event[1]) * 1_000_000_000 + int(event[2]) * 1000
-        fields = dict(_FIELD.findall(event[4]))
-        if event[3] == "sched_wakeup":
+        at_ns = int(event[2]) * 1_000_000_000 + int(event[3]) * 1000
+        fields = dict(_FIELD.findall(event[5]))
+        if event[4] == "rseq_update":
+            comes_on_core(int(event[1]), at_ns)
+            continue
+        if event[4] == "sched_wakeup":
             tid = int(fields["pid"])
             if tid in unseen:
                 since[tid] = span[0], threads[tid].asleep
@@ -95,10 +110,8 @@ def off_core(lines: Iterable[str], tids: Sequence[int], span: Period) -> dict[in
             thread = threads[leaves]
             runnable = fields["prev_state"].startswith("R")
             since[leaves] = at_ns, thread.preempted if runnable else thread.asleep
-        if comes in unseen:
-            since[comes] = span[0], threads[comes].preempted
-        unseen -= {leaves, comes}
-        _end(since, comes, at_ns)
+        unseen.discard(leaves)
+        comes_on_core(comes, at_ns)
     for tid in list(since):
         _end(since, tid, span[1])
     return threads
@@ -132,6 +145,10 @@ class SwitchRecorder:
             self._set("buffer_size_kb", str(BUFFERS_KB // (os.cpu_count() or 1)))
             self._set("events/sched/sched_switch/filter", switch)
             self._set("events/sched/sched_wakeup/filter", wakeup)
+            if (self._instance / RETURN).is_dir():
+                runs = " || ".join(f"common_pid == {tid}" for tid in tids)
+                self._set(f"{RETURN}/filter", runs)
+                self._set(f"{RETURN}/enable", "1")
             self._set("events/sched/sched_switch/enable", "1")
             self._set("events/sched/sched_wakeup/enable", "1")
             self._began_ns = time.monotonic_ns()

@@ -12,7 +12,7 @@ prev_state=R+ ==> next_comm=hog next_pid=9 next_prio=120
 prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
    CPU 0/TCG-41 [000] d 100.030000: sched_switch: prev_comm=CPU 0/TCG prev_pid=41 prev_prio=120 \
 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
-   qemu-8 [001] d..2. 100.050000: sched_wakeup: comm=CPU 0/TCG pid=41 prio=120 target_cpu=000
+      qemu-8 [001] d..2. 100.050000: sched_wakeup: comm=CPU 0/TCG pid=41 prio=120 target_cpu=000
    swapper-0 [000] d 100.050250: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 \
 prev_state=R ==> next_comm=CPU 0/TCG next_pid=41 next_prio=120
 """
@@ -42,6 +42,14 @@ def test_what_is_under_way_when_a_recording_begins_or_ends_is_cut_there():
     assert tracing.off_core(sleeps, [41], SPAN)[41] == tracing.OffCore(
         asleep=[(100_030_000_000, SPAN[1])]
     )
+
+
+def test_a_return_to_user_mode_ends_a_period_whose_end_was_not_recorded():
+    returns = "   CPU 0/TCG-41    [000] ..... 100.020200: rseq_update: cpu_id=0 node_id=0 mm_cid=1"
+    leaves, _, sleeps = TRACE.splitlines()[1:4]
+    thread = tracing.off_core([leaves, returns, sleeps], [41], SPAN)[41]
+    assert thread.preempted == [(100_000_100_000, 100_020_200_000)]
+    assert thread.asleep == [(100_030_000_000, SPAN[1])]
 
 
 def test_a_duty_log_counts_from_where_the_recording_began(tmp_path, monkeypatch):

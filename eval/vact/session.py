@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from signal import SIGKILL
 
 from lab import Alignment, LabError, Vm
+from lab.errors import notice
 from lab.tracing import OffCore, Period
 from lab.truth import difference
 
@@ -17,6 +18,9 @@ from .finders import FINDERS, Search
 SETTLE_S = 1.0
 KILL_S = 60
 SUMS_S = 60
+# The two truths of the host, its events and its schedstat, may differ by so much.
+TRUTH_ERROR_RATIO = 0.05
+SLACK_NS = 20_000_000
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,15 @@ def _record(
         ),
         matching.Score(),
     )
+    if (
+        abs(total.stolen_ns - window.run_delay_ns)
+        > TRUTH_ERROR_RATIO * window.run_delay_ns + SLACK_NS
+    ):
+        notice(
+            f"the host's record of {shape}, {window.load} has {total.stolen_ns / 1e6:.0f} ms of "
+            f"inactive time, but its threads waited for {window.run_delay_ns / 1e6:.0f} ms; "
+            "do not trust this run."
+        )
     if window.sums:
         counted_ns, true_ns = _counted(window, alignment)
     else:
