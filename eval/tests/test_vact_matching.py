@@ -54,6 +54,11 @@ def test_only_what_is_whole_within_the_window_is_counted_and_time_is_cut_to_it()
     assert (score.stolen_ns, score.found_ns) == (15 * MS, 5 * MS)
 
 
+def test_the_emulators_waits_within_gaps_are_summed():
+    truth = OffCore(preempted=ms((10, 14)), asleep=ms((14, 15), (30, 40)))
+    assert matching.score(truth, ms((10, 16), (35, 36)), WINDOW).emulator_ns == 2 * MS
+
+
 def test_coverage_agrees_with_counting_unit_by_unit():
     rng = random.Random(1)
     for _ in range(200):

@@ -32,6 +32,7 @@ class Score:
     false_1ms: int = 0  # those of them that are at least 1 ms long
     stolen_ns: int = 0  # by the host's record
     found_ns: int = 0  # by the gaps
+    emulator_ns: int = 0  # of that, what its thread waited for another of the emulator's
 
     def __add__(self, other: "Score") -> "Score":
         sums = {f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
@@ -86,6 +87,7 @@ def score(truth: OffCore, gaps: Sequence[Period], window: Period) -> Score:
         gaps=len(inside),
         stolen_ns=total_ns(clip(inactive, window)),
         found_ns=total_ns(clip(gaps, window)),
+        emulator_ns=sum(covered_ns(clip(gaps, window), asleep)),
     )
     stolen_in, asleep_in = covered_ns(inside, inactive), covered_ns(inside, asleep)
     for (begin, end), stolen_ns, asleep_ns in zip(inside, stolen_in, asleep_in, strict=True):

@@ -8,7 +8,7 @@ HEAD = (
     f"{'shape':<28} {'vCPUs':>5} {'load':<10} {'finder':<8} {'runs':>4}  "
     f"{'>=2 ms found %':<20} {'>=1 ms found %':<20} {'late wakes %':<16} "
     f"{'false/s':<18} {'false >=1 ms/s':<18} {'emulator/s':<16} "
-    f"{'stolen error %':<22} {'gaps sum error %':<22} {'stolen %':>8}"
+    f"{'stolen error %':<22} {'gaps sum error %':<22} {'emulator %':<18} {'stolen %':>8}"
 )
 
 
@@ -44,6 +44,13 @@ def gaps_error_percent(record: dict) -> float | None:
     return 100 * (record["found_ns"] / record["stolen_ns"] - 1)
 
 
+def emulator_percent(record: dict) -> float | None:
+    """The emulator's own waits within the gaps, in % of what the host took; None below 1 %."""
+    if _stolen_percent(record) < 1:
+        return None
+    return 100 * record["emulator_ns"] / record["stolen_ns"]
+
+
 def _stolen_percent(record: dict) -> float:
     return 100 * record["stolen_ns"] / (record["seconds"] * 1e9 * record["vcpus"])
 
@@ -64,6 +71,7 @@ def _line(key: tuple, records: list[dict]) -> str:
         f"{over(lambda r: r['emulator'] / r['seconds'], 2):<16} "
         f"{over(counted_error_percent):<22} "
         f"{over(gaps_error_percent):<22} "
+        f"{over(emulator_percent):<18} "
         f"{statistics.median(map(_stolen_percent, records)):>8.1f}"
     )
 
