@@ -295,6 +295,7 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
                     f"{workload}: {stolen:.0%} was stolen under {arm} and {reference:.0%} under "
                     f"{baseline}: part of the difference may be the host's."
                 )
+        remarks += _neighbours(workload, some, baseline)
     kernels = {name: each for run in runs for name, each in run.get("kernels", {}).items()}
     of_arm = {run["arm"]: run.get("arm_kernel") for run in runs}
     for arm in compared_arms(runs):
@@ -303,6 +304,26 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
     if any(run.get("stolen_source", "").startswith("none") for run in runs):
         remarks.append("The hypervisor has told no stolen time; 0 may mean that it never does.")
     return remarks
+
+
+def _neighbours(workload: str, runs: list[dict], baseline: str) -> list[str]:
+    """How much CPU time the VMs beside this one got under each arm, against the baseline."""
+
+    def got(arm: str) -> float | None:
+        parts = [
+            sum(run["neighbours_run_ns"]) / run["duration_s"]
+            for run in runs
+            if run["arm"] == arm and run.get("neighbours_run_ns")
+        ]
+        return median(parts) if parts else None
+
+    reference = got(baseline)
+    told = [
+        f"{got(arm) / reference - 1:+.0%} under {arm}" for arm in compared_arms(runs) if got(arm)
+    ]
+    return [f"{workload}: CPU time of the neighbours: {', '.join(told)}."] * bool(
+        told and reference
+    )
 
 
 def machine(facts: dict) -> str:

@@ -105,6 +105,14 @@ def test_stolen_time_that_differs_between_arms_is_remarked():
     assert "17%/50%" in report.render(runs)
 
 
+def test_what_the_neighbours_lose_is_remarked():
+    runs = [
+        run | {"neighbours_run_ns": [30, 60 if run["arm"] == "scx_a" else 70], "duration_s": 1.0}
+        for run in some_runs()
+    ]
+    assert "CPU time of the neighbours: -10% under scx_a" in report.render(runs)
+
+
 def test_percentiles_of_all_runs_together_need_samples():
     runs = some_runs(latencies={"100": 900, "1000": 90, "20000": 10})
     few = report.percentiles(runs[:3])

@@ -6,8 +6,8 @@ import json
 from . import programs
 from .workload import Metric, ParseError, Size, Workload, is_known, percentile
 
-SERVICE_US = 1000
-LOAD_RATIO = 0.25  # of the cores that the VM can have
+SERVICE_US = 500
+LOAD_RATIO = 0.15  # of the cores that the VM can have: what competes takes most of them
 METRICS = (
     Metric("p99", "us", "lower"),
     Metric("p50", "us", "lower"),
@@ -38,7 +38,7 @@ def parse(output: str) -> dict[str, float]:
 
 
 def workloads(size: Size) -> list[Workload]:
-    """A load of a quarter: alone, and beside SCHED_IDLE work that would fill every vCPU."""
+    """A light load: alone, and beside SCHED_IDLE work that would fill every vCPU."""
     rate = max(LOAD_RATIO * size.cores * 1e6 / SERVICE_US, 1050 / size.seconds)
     serve = f"{programs.path('requests')} {rate:.0f} {SERVICE_US} {2 * size.vcpus} {size.seconds:g}"
     beside = (
