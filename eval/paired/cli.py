@@ -300,7 +300,7 @@ def _seed(journal: Journal, facts: dict, compared: list[Arm]) -> str:
         return f"{random.randrange(1 << 32):08x}"
     before = journal.records[-1]
     ours = facts | {"arms": [arm.name for arm in compared]}
-    for name in (*records.CONDITIONS, "arms"):
+    for name in (*records.CONDITIONS, "arms", "versions"):
         if before.get(name) != ours[name]:
             raise LabError(
                 f"the file was made with {name} {before.get(name)}, and this is {ours[name]}; "
