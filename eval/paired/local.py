@@ -17,7 +17,6 @@ from lab.errors import EX_NOT_UP, EX_UNAVAILABLE
 EX_NO_PERMISSION = 77
 KILL_GRACE_S = 5.0
 SCHED_EXT = Path("/sys/kernel/sched_ext")
-FOLDER = "/dev/shm"  # commands run there: in memory, and writable
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 # Fields of /proc/stat's cpu lines: user nice system idle iowait irq softirq steal (guest times are
 # part of user time).
@@ -33,7 +32,6 @@ class LocalHandle:
         # Should this process die without a chance to clean up, its commands go as well.
         self._process = subprocess.Popen(
             ["setpriv", "--pdeathsig", "TERM", "/bin/bash", "-c", cmd],
-            cwd=FOLDER,
             env=os.environ | (env or {}),
             stdin=subprocess.DEVNULL,
             stdout=self._out,
