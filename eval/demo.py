@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from lab import Handle, LabError, Vm, truth
 from lab.errors import EX_INTERRUPTED
 from paired import arms
-from paired.cli import Parser
+from paired.options import Parser
 
 ENABLED = b"scx_vaware: enabled"
 STATS_S = 2

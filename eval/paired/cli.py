@@ -17,49 +17,25 @@ from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
 from . import arms, bpfcost, html, records, regress, report
 from .arms import Arm
+from .options import (
+    DEFAULT_ARMS,
+    DEFAULT_PAIRS,
+    DEFAULT_SHAPE,
+    DESCRIPTION,
+    EPILOG,
+    add_arm_options,
+    add_run_options,
+    add_vm_options,
+    make_parser,
+    positive,
+)
 from .progress import Progress
 from .records import Journal
 from .runner import Plan, Runner
 from .stage import LabStage, LocalStage, Stage
 
-DESCRIPTION = """\
-Compares schedulers on workloads by interleaved pairs of runs: on this machine, or with --lab in a
-lab VM with shaped vCPUs.
-
-The first arm is the baseline. It runs twice in each block, so that the noise (A/A) is measured
-under the conditions of the comparison (A/B). Arms:
-  eevdf                        the kernel's own scheduler (also: kernel)
-  cfs                          that of Linux 6.1, in a VM of its own (with --lab)
-  scx_NAME                     a sched_ext scheduler: this repository's, or one in PATH
-  off                          scx_vaware with every policy switched off
-  peers                        scx_lavd, scx_bpfland and scx_cosmos, as far as they are installed
-  ablations                    scx_vaware with each policy alone
-  all                          eevdf, cfs (if its kernel is there), scx_vaware, off, peers
-  scx_NAME:--flag value        with arguments
-  NAME=scx_NAME:--flag value   under a name of its own
-  ...@KERNEL                   in a VM of its own with this kernel (with --lab)
-A workload is one of the list below, or any shell command; its metric is then its wall time, or the
-number that --metric finds.
-"""
-EPILOG = """\
-workloads: {workloads}
-suites:    {suites}
-
-other commands:
-  compare OLD NEW        two result files, or two builds of scx_vaware: is the new one worse?
-  compare report FILE... tables of what was found (text, --markdown, --html FILE)
-  compare bpfcost        what the callbacks of schedulers cost in BPF
-
-exit codes: 0 done, 1 done and a run has failed, 3 worse (OLD NEW), 4 undecided (OLD NEW),
-64 usage, 69 something needed is missing, 75 another scheduler is loaded, or the VM did not come up
-or went away, 77 root is needed, 130 interrupted
-"""
 EXIT_RUN_FAILED = 1
-DEFAULT_PAIRS = 10
-DEFAULT_ARMS = "eevdf,scx_vaware"
-DEFAULT_SHAPE = "floating:2"
 FREE_BYTES_WANTED = 64 << 20
-HELP_SETTLE = "wait between a scheduler's start and the workload's; default 2"
 
 
 def main(argv: list[str]) -> int:
@@ -85,93 +61,13 @@ def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and exits with 64."""
-
-    def error(self, message: str) -> None:
-        self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def _parser(prog: str, description: str, epilog: str = "") -> Parser:
-    return Parser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def _add_vm_options(parser: argparse.ArgumentParser) -> None:
-    lab = parser.add_argument_group("the lab VM")
-    lab.add_argument("--kernel", help="see vlab kernels")
-    lab.add_argument("--vcpus", type=_positive, help="default: the preset's, else 4")
-    lab.add_argument("--memory", type=_positive, default=3072, metavar="MIB")
-    lab.add_argument("--shape", help=f"see vlab shapes; default {DEFAULT_SHAPE}")
-
-
-def _add_arm_options(parser: argparse.ArgumentParser, default_arms: str) -> None:
-    parser.add_argument(
-        "--arms", default=default_arms, metavar="A,B,...", help=f"default {default_arms}"
-    )
-    parser.add_argument(
-        "--arm",
-        action="append",
-        default=[],
-        help="one more arm, which may have commas in it; may be given again",
-    )
-
-
-def _add_run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--lab", action="store_true", help="in a lab VM; implied by the options of the VM"
-    )
-    what = parser.add_argument_group("what runs")
-    what.add_argument(
-        "--workload",
-        action="append",
-        default=[],
-        metavar="W",
-        help="by name (also A,B), or any shell command in quotes; may be given again",
-    )
-    what.add_argument("--suite", choices=[*SUITES, "full"], help="several workloads")
-    what.add_argument(
-        "--metric",
-        metavar="REGEX",
-        help="finds the number of a command, in parentheses, in its output; default: wall time",
-    )
-    what.add_argument(
-        "--better", choices=["lower", "higher"], default="lower", help="default lower"
-    )
-    what.add_argument("--timeout", type=_positive, default=120, metavar="S", help="of a command")
-    what.add_argument(
-        "--seconds", type=float, default=4.0, metavar="S", help="that a named workload lasts"
-    )
-    how = parser.add_argument_group("how long")
-    how.add_argument("--pairs", type=_positive, help=f"of each workload; default {DEFAULT_PAIRS}")
-    how.add_argument(
-        "--until-aa-ratio",
-        type=float,
-        metavar="R",
-        help="add pairs until the A/A interval is within plus or minus R, such as 0.03",
-    )
-    how.add_argument("--max-pairs", type=_positive, default=60, help="with --until-aa-ratio")
-    how.add_argument("--settle", type=float, default=2.0, metavar="S", help=HELP_SETTLE)
-    how.add_argument("--no-warm-up", action="store_true", help="without the runs before the first")
-    out = parser.add_argument_group("results")
-    out.add_argument("--out", metavar="FILE", help="JSON lines, one per run; default: by the date")
-    out.add_argument("--resume", action="store_true", help="go on with the file of --out")
-    out.add_argument("--html", metavar="FILE", help="write a report, too")
-    out.add_argument("--markdown", action="store_true", help="the table as markdown")
-    _add_vm_options(parser)
-
-
 def _compare(argv: list[str]) -> int:
     listed = EPILOG.format(
         workloads=", ".join(catalogue(Size())), suites=", ".join([*SUITES, "full"])
     )
-    parser = _parser("compare", DESCRIPTION, listed)
-    _add_arm_options(parser, DEFAULT_ARMS)
-    _add_run_options(parser)
+    parser = make_parser("compare", DESCRIPTION, listed)
+    add_arm_options(parser, DEFAULT_ARMS)
+    add_run_options(parser)
     options = parser.parse_args(argv)
     journal = _run(options, _arms(options))
     return EXIT_RUN_FAILED if report.failed(journal.records) else 0
@@ -311,7 +207,7 @@ def _seed(journal: Journal, facts: dict, compared: list[Arm]) -> str:
 
 
 def _old_new(argv: list[str]) -> int:
-    parser = _parser("compare OLD NEW", regress.__doc__)
+    parser = make_parser("compare OLD NEW", regress.__doc__)
     parser.add_argument("old", help="a result file, or a build of scx_vaware")
     parser.add_argument("new", help="the same of the version in question")
     parser.add_argument(
@@ -321,7 +217,7 @@ def _old_new(argv: list[str]) -> int:
         help=f"a loss up to this is none; default {regress.MARGIN}",
     )
     parser.add_argument("--only", metavar="ARM", default=arms.OURS, help="of result files")
-    _add_run_options(parser)
+    add_run_options(parser)
     options = parser.parse_args(argv)
     if regress.is_binary(options.old) != regress.is_binary(options.new):
         raise LabError("one of them is a program and the other is not; give two alike", EX_USAGE)
@@ -339,7 +235,7 @@ def _old_new(argv: list[str]) -> int:
 
 
 def _report(argv: list[str]) -> int:
-    parser = _parser("compare report", "Prints the tables of comparisons again.")
+    parser = make_parser("compare report", "Prints the tables of comparisons again.")
     parser.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote")
     parser.add_argument("--markdown", action="store_true", help="as markdown")
     parser.add_argument("--page", action="store_true", help="markdown, with the conditions of all")
@@ -381,10 +277,10 @@ def _write(path: str, text: str) -> None:
 
 
 def _bpfcost(argv: list[str]) -> int:
-    parser = _parser("compare bpfcost", bpfcost.__doc__)
-    _add_arm_options(parser, "scx_vaware,scx_bpfland")
-    parser.add_argument("--rounds", type=_positive, default=3, help="runs per arm; default 3")
-    _add_vm_options(parser)
+    parser = make_parser("compare bpfcost", bpfcost.__doc__)
+    add_arm_options(parser, "scx_vaware,scx_bpfland")
+    parser.add_argument("--rounds", type=positive, default=3, help="runs per arm; default 3")
+    add_vm_options(parser)
     options = parser.parse_args(argv)
     compared = _arms(options)
     for arm in compared:
@@ -395,9 +291,3 @@ def _bpfcost(argv: list[str]) -> int:
         workload = catalogue(Size(vm.accel))["hackbench"]
         print(bpfcost.table(bpfcost.measure(vm, compared, workload, options.rounds)))
     return 0
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
-    return int(text)
