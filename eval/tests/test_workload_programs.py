@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The load generators in C, on this machine: they count all, end in time, and refuse nonsense."""
+
+import json
+import subprocess
+
+import pytest
+from workloads import parallel, programs, requests, sync
+
+
+def run(name: str, *arguments: object) -> subprocess.CompletedProcess:
+    programs.build(name)
+    command = [programs.path(name), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def test_each_request_is_counted_once_from_when_it_should_have_begun():
+    """Many more than one worker can serve: the queue grows, and latencies must show it."""
+    done = run("requests", 1000, 4000, 1, 0.5)
+    told = json.loads(done.stdout)
+    counts = requests.latencies(done.stdout)
+    assert sum(counts.values()) == told["requests"] > 300
+    assert min(counts) >= 1000, "none is served in less than its service takes"
+    assert max(counts) >= 300_000, "the last ones have waited for all before them"
+
+
+def test_the_same_arrivals_each_time():
+    told = [json.loads(run("requests", 500, 10, 2, 0.2).stdout)["requests"] for _ in range(2)]
+    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize("what", ["mutex", "barrier"])
+@pytest.mark.parametrize("how", ["block", "adaptive", "spin"])
+def test_threads_that_synchronise_make_progress_and_end(what, how):
+    done = run("sync", what, how, 2, 0.2)
+    assert done.returncode == 0, done.stderr
+    assert sync.parse(done.stdout)["rate"] > 0
+
+
+@pytest.mark.parametrize("schedule", ["static", "dynamic"])
+def test_parallel_loops_make_progress_and_end(schedule):
+    done = run("parallel", schedule, 2, 0.2)
+    assert done.returncode == 0, done.stderr
+    assert parallel.parse(done.stdout)["rate"] > 0
+
+
+@pytest.mark.parametrize(
+    "name, arguments",
+    [("requests", [1]), ("sync", ["mutex", "sleep", 2, 1]), ("parallel", ["guided", 2, 1])],
+)
+def test_a_wrong_command_line_is_told(name, arguments):
+    done = run(name, *arguments)
+    assert done.returncode == 64
+    assert done.stderr.startswith(f"usage: {name}")
