@@ -63,8 +63,7 @@ def _facts(runs: Sequence[dict]) -> str:
     for run in runs:
         if "machine" in run:
             facts.append(report.machine(run["machine"]))
-    versions = {name: each for run in runs for name, each in run.get("versions", {}).items()}
-    facts.append(", ".join(f"{name} {each}" for name, each in sorted(versions.items()) if each))
+    facts.append(report.versions(runs))
     if any(run["accel"] == "tcg" for run in runs):
         facts.append(
             "TCG: the VM is emulated, so switches and wake-ups cost 20 to 30 times as much as on "

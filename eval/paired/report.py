@@ -162,7 +162,6 @@ def page(runs: list[dict]) -> str:
     dates = sorted(run["date"] for run in runs)
     where = {"lab": "in lab VMs", "local": "on the machine itself"}
     places = {where.get(run.get("place"), "in lab VMs") for run in runs}
-    versions = {name: each for run in runs for name, each in run.get("versions", {}).items()}
     machines = {machine(run["machine"]) for run in runs if "machine" in run}
     accels = {run["accel"] for run in runs}
     lines = [
@@ -173,7 +172,7 @@ def page(runs: list[dict]) -> str:
         "",
         f"- Date: {dates[0][:16]} to {dates[-1][:16]} UTC, {len(runs)} runs {' and '.join(places)}",
         *[f"- Machine: {each}" for each in sorted(machines)],
-        f"- Versions: {', '.join(f'{n} {v}' for n, v in sorted(versions.items()) if v)}",
+        f"- Versions: {versions(runs)}",
     ]
     if "tcg" in accels:
         lines.append(
@@ -183,6 +182,13 @@ def page(runs: list[dict]) -> str:
     if failures := failed(runs):
         lines.append(f"- {failures} runs failed")
     return "\n".join([*lines, "", render(runs, markdown=True)])
+
+
+def versions(runs: Iterable[dict]) -> str:
+    """What took part, for people."""
+    found = {name: each for run in runs for name, each in run.get("versions", {}).items()}
+    told = (f"{name} {each.removeprefix(name).strip()}" for name, each in sorted(found.items()))
+    return ", ".join(told)
 
 
 def failed(runs: list[dict]) -> int:
