@@ -5,19 +5,21 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use userspace::config::Config;
+use userspace::config::{Config, DEFAULT_PATH, Settings};
 use userspace::failure::Failure;
-use userspace::policy::PolicySet;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   0  ended as asked             69  this kernel cannot run it     77  not enough rights
-   1  any other failure          75  another scheduler is loaded   78  wrong configuration
-   2  wrong command line                                           86  ejected while it ran";
+   0  ended as asked                      77  not enough rights
+   1  any other failure                   78  wrong configuration
+   2  wrong command line                  79  cgroups limit CPU time, see --allow-quota
+  69  this kernel cannot run it           86  ejected by the kernel while it ran
+  73  cannot serve metrics there          87  ended from outside by an operator (SysRq-S)
+  75  another scheduler is loaded";
 
 /// A vCPU-aware CPU scheduler for the inside of a cloud VM.
 #[derive(Parser)]
-#[command(version, after_help = EXIT_CODES)]
+#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -25,27 +27,43 @@ pub struct Arguments {
     run: RunOptions,
 }
 
+/// What to do.
 #[derive(Subcommand)]
-enum Command {
+pub enum Command {
     /// Load the scheduler and keep it until SIGINT or SIGTERM (the default).
     Run(RunOptions),
+    /// Look at the configuration; changes nothing, needs no rights.
+    #[command(subcommand)]
+    Config(ConfigCommand),
+}
+
+/// What to do about the configuration.
+#[derive(Subcommand)]
+pub enum ConfigCommand {
+    /// Check a configuration file. Exit code 78 and a sentence if it is wrong.
+    Check {
+        #[arg(value_name = "FILE", default_value = DEFAULT_PATH)]
+        file: PathBuf,
+    },
+    /// Show the configuration that file and flags would give, as a file.
+    Show(ConfigOptions),
+}
+
+/// Where the configuration comes from.
+#[derive(Args, Clone)]
+pub struct ConfigOptions {
+    /// Read this TOML file first; flags override it. SIGHUP reads its policies again.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    settings: Settings,
 }
 
 /// How to run.
 #[derive(Args, Clone)]
 pub struct RunOptions {
-    /// Read this TOML file first; flags override it. SIGHUP reads its policies again.
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
-    /// Switch on just these policies: names joined by commas, "all" or "none".
-    #[arg(long, value_name = "NAMES")]
-    policies: Option<PolicySet>,
-    /// Let no runnable task wait longer than this for a vCPU that runs (100 to 10000).
-    #[arg(long, value_name = "MS", value_parser = wait_bound)]
-    wait_bound_ms: Option<Duration>,
-    /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
-    #[arg(long)]
-    partial: bool,
+    #[command(flatten)]
+    pub config: ConfigOptions,
     /// Print a line of statistics every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     pub stats: Option<Duration>,
@@ -58,39 +76,24 @@ pub struct RunOptions {
 }
 
 impl Arguments {
-    /// The options of the command that was given.
-    pub fn options(self) -> RunOptions {
-        match self.command {
-            Some(Command::Run(options)) => options,
-            None => self.run,
-        }
+    /// The command that was given, or the default one.
+    pub fn command(self) -> Command {
+        self.command.unwrap_or(Command::Run(self.run))
     }
 }
 
-impl RunOptions {
+impl ConfigOptions {
     /// The configuration that file and flags give together. Read anew at each call.
     ///
     /// # Errors
     /// [`Failure::Config`] for the file.
-    pub fn config(&self) -> Result<Config, Failure> {
-        let mut config = match &self.config {
-            Some(path) => Config::read(path)?,
-            None => Config::default(),
+    pub fn read(&self) -> Result<Config, Failure> {
+        let file = match &self.config {
+            Some(path) => Settings::read(path)?,
+            None => Settings::default(),
         };
-        if let Some(policies) = self.policies {
-            config.policies = policies;
-        }
-        if let Some(wait_bound) = self.wait_bound_ms {
-            config.wait_bound = wait_bound;
-        }
-        config.partial |= self.partial;
-        Ok(config)
+        Ok(self.settings.clone().or(file).into())
     }
-}
-
-fn wait_bound(text: &str) -> Result<Duration, String> {
-    let ms = text.parse().map_err(|_| format!("{text:?} is no number of milliseconds"))?;
-    userspace::config::wait_bound(ms)
 }
 
 /// A positive number of seconds, with or without a trailing `s`.
@@ -107,26 +110,41 @@ fn seconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<RunOptions, clap::Error> {
-        Arguments::try_parse_from(line.split_whitespace()).map(Arguments::options)
+    fn run_options(line: &str) -> Option<RunOptions> {
+        let arguments = Arguments::try_parse_from(line.split_whitespace()).ok()?;
+        match arguments.command() {
+            Command::Run(options) => Some(options),
+            Command::Config(_) => None,
+        }
+    }
+
+    fn config(line: &str) -> Option<Config> {
+        run_options(line)?.config.read().ok()
     }
 
     #[test]
     fn run_is_the_default_command() {
         for line in ["scx_vaware --stats 2 --partial", "scx_vaware run --stats 2s --partial"] {
-            let options = parse(line).ok();
-            assert_eq!(options.as_ref().and_then(|o| o.stats), Some(Duration::from_secs(2)));
-            let config = options.and_then(|options| options.config().ok());
-            assert_eq!(config.map(|config| config.partial), Some(true));
+            let stats = run_options(line).and_then(|options| options.stats);
+            assert_eq!(stats, Some(Duration::from_secs(2)));
+            assert_eq!(config(line).map(|config| config.partial), Some(true));
         }
     }
 
     #[test]
     fn flags_override_defaults() {
-        let config = parse("scx_vaware --policies none --wait-bound-ms 300").ok();
-        let config = config.and_then(|options| options.config().ok());
-        assert_eq!(config.as_ref().map(|c| c.policies.to_string()), Some("none".into()));
-        assert_eq!(config.map(|c| c.wait_bound), Some(Duration::from_millis(300)));
+        let config = config(
+            "scx_vaware --policies none --wait-bound-ms 300 --partial=false --allow-quota \
+             --listen off",
+        );
+        let shown = config.map(|config| config.to_string());
+        assert_eq!(
+            shown.as_deref(),
+            Some(
+                "policies = []\nwait_bound_ms = 300\npartial = false\nallow_quota = true\n\
+                 listen = \"off\"\n"
+            )
+        );
     }
 
     #[test]
@@ -134,12 +152,16 @@ mod tests {
         for line in [
             "scx_vaware --policies turbo",
             "scx_vaware --wait-bound-ms 50000",
+            "scx_vaware --partial=perhaps",
+            "scx_vaware --listen 9817",
             "scx_vaware --stats -1",
             "scx_vaware --per-vcpu",
             "scx_vaware --for nan",
             "scx_vaware walk",
+            "scx_vaware config",
+            "scx_vaware --partial config show",
         ] {
-            assert!(parse(line).is_err(), "{line}");
+            assert!(Arguments::try_parse_from(line.split_whitespace()).is_err(), "{line}");
         }
     }
 }

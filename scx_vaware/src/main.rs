@@ -9,17 +9,34 @@ mod signals;
 use std::process::ExitCode;
 
 use clap::Parser;
+use cli::{Command, ConfigCommand};
+use userspace::config::Settings;
+use userspace::failure::Failure;
 
 fn main() -> ExitCode {
     // As other command-line tools: end quietly, and detach, when nobody reads the output any more.
     // SAFETY: no other thread runs yet, and the default action is no code of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    let arguments = cli::Arguments::parse();
-    match run::run(&arguments.options()) {
+    match execute(cli::Arguments::parse().command()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("scx_vaware: {failure}");
             ExitCode::from(failure.exit_code())
+        }
+    }
+}
+
+fn execute(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Run(options) => run::run(&options),
+        Command::Config(ConfigCommand::Check { file }) => {
+            Settings::read(&file)?;
+            println!("{}: correct", file.display());
+            Ok(())
+        }
+        Command::Config(ConfigCommand::Show(options)) => {
+            print!("{}", options.read()?);
+            Ok(())
         }
     }
 }

@@ -4,7 +4,9 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
+use userspace::cgroups::CpuCgroups;
 use userspace::failure::Failure;
+use userspace::kernel;
 use userspace::scheduler::{End, Scheduler};
 
 use crate::cli::RunOptions;
@@ -20,7 +22,13 @@ const NAP: Duration = Duration::from_secs(1);
 /// # Errors
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
-    options.config()?;
+    let config = options.config.read()?;
+    kernel::check()?;
+    let cgroups = CpuCgroups::find();
+    if !config.allow_quota {
+        cgroups.check()?;
+    }
+    screen::print_cgroups(&cgroups);
     let mut signals = Signals::listen()?;
     let mut deadline = None;
     while run_once(options, &mut signals, &mut deadline)? == Some(End::Restart) {
@@ -36,7 +44,7 @@ fn run_once(
     signals: &mut Signals,
     deadline: &mut Option<Instant>,
 ) -> Result<Option<End>, Failure> {
-    let config = options.config()?;
+    let config = options.config.read()?;
     let mut storage = MaybeUninit::uninit();
     let mut scheduler = Scheduler::start(&mut storage, &config)?;
     screen::print_start(&scheduler, &config);
@@ -52,10 +60,8 @@ fn run_once(
         let left = wake_at.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
         signals.sleep(left.min(NAP))?;
 
-        match scheduler.end() {
-            Some(End::Restart) => return Ok(Some(End::Restart)),
-            Some(End::Ejected(why)) => return Err(Failure::Ejected(why)),
-            None => {}
+        if let Some(end) = scheduler.end() {
+            return end.into_failure().map_or(Ok(Some(End::Restart)), Err);
         }
         let now = Instant::now();
         if signals.stop() || deadline.is_some_and(|at| now >= at) {
@@ -78,7 +84,7 @@ fn run_once(
 
 /// Read the configuration again and apply what can change at run time. A mistake changes nothing.
 fn reload(options: &RunOptions, scheduler: &mut Scheduler) {
-    let applied = options.config().and_then(|config| {
+    let applied = options.config.read().and_then(|config| {
         scheduler.set_policies(config.policies)?;
         Ok(config.policies)
     });

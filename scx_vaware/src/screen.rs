@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
 use userspace::policy::POLICIES;
@@ -28,12 +29,23 @@ pub fn print_start(scheduler: &Scheduler, config: &Config) {
     println!("  wait bound  {} ms", config.wait_bound.as_millis());
     let tasks = if config.partial { "those that ask for SCHED_EXT" } else { "all normal ones" };
     println!("  tasks       {tasks}");
-    let on = config.policies.to_string();
     for policy in POLICIES {
-        let state = if on.split(',').any(|name| name == policy.name) { "on " } else { "off" };
+        let state = if config.policies.has(&policy) { "on " } else { "off" };
         println!("  {:<11} {state}  {}", policy.name, policy.purpose);
     }
     println!("Ctrl-C ends it and brings the kernel's own scheduler back.");
+}
+
+/// Say which of the operator's wishes sched_ext schedulers do not honour.
+pub fn print_cgroups(cgroups: &CpuCgroups) {
+    for (names, control) in [(&cgroups.limited, "cpu.max"), (&cgroups.weighted, "cpu.weight")] {
+        if !names.is_empty() {
+            eprintln!(
+                "scx_vaware: note: {control} of cgroups does not hold under sched_ext: {}",
+                first_of(names)
+            );
+        }
+    }
 }
 
 /// Print what happened within `elapsed`: one line, and one for each vCPU on request.

@@ -1,46 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The configuration file, and what is the default without one.
+//! What an operator can set. [`Settings`] is what was written, in a file or as flags; [`Config`] is
+//! what follows from it.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::policy::PolicySet;
+
+/// Where a packaged configuration file is.
+pub const DEFAULT_PATH: &str = "/etc/scx_vaware.toml";
 
 /// The bounds within which the wait bound can be set: longer than a few slices of a busy queue, and
 /// well below the 30 s after which the kernel's watchdog ejects a scheduler.
 const WAIT_BOUND_MS: std::ops::RangeInclusive<u64> = 100..=10_000;
 
-/// What an operator can set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Config {
-    /// The policies that are on. Can change while the scheduler runs.
-    pub policies: PolicySet,
-    /// No runnable task waits longer than this for a vCPU that runs.
-    pub wait_bound: Duration,
-    /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
-    pub partial: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self { policies: PolicySet::all(), wait_bound: Duration::from_secs(1), partial: false }
-    }
-}
-
-/// The file's form: every key optional, unknown ones refused.
-#[derive(Deserialize)]
+/// The keys of the file and the flags of the same names, so that each key has its flag. What is
+/// `None` was not written.
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct File {
-    policies: Option<Vec<String>>,
-    wait_bound_ms: Option<u64>,
-    partial: Option<bool>,
+pub struct Settings {
+    /// Switch on just these policies: names joined by commas, "all" or "none".
+    #[arg(long, value_name = "NAMES")]
+    pub policies: Option<PolicySet>,
+    /// Let no runnable task wait longer than this for a vCPU that runs (100 to 10000).
+    #[arg(long, value_name = "MS", value_parser = wait_bound_ms)]
+    pub wait_bound_ms: Option<u64>,
+    /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub partial: Option<bool>,
+    /// Load even where cgroups limit CPU time: cpu.max does not hold under sched_ext.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true,
+          default_missing_value = "true")]
+    pub allow_quota: Option<bool>,
+    /// Serve metrics at this address and port, or "off".
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Option<Listen>,
 }
 
-impl Config {
+impl Settings {
     /// Read the TOML file at `path`.
     ///
     /// # Errors
@@ -49,7 +53,7 @@ impl Config {
         let shown = path.display();
         let text = fs::read_to_string(path).map_err(|error| {
             Failure::Config(format!(
-                "cannot read the configuration {shown}: {error}; check --config"
+                "cannot read the configuration {shown}: {error}; check the path and its rights"
             ))
         })?;
         Self::parse(&text).map_err(|reason| {
@@ -58,29 +62,136 @@ impl Config {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        let file: File =
-            toml::from_str(text).map_err(|error| error.to_string().trim().to_string())?;
-        let mut config = Self::default();
-        if let Some(names) = file.policies {
-            config.policies = PolicySet::from_names(&names)?;
+        let settings: Self = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or(1, |before| before.matches('\n').count() + 1);
+            format!("line {line}: {}", error.message().replace('\n', ", "))
+        })?;
+        if let Some(ms) = settings.wait_bound_ms {
+            check_wait_bound(ms)?;
         }
-        if let Some(ms) = file.wait_bound_ms {
-            config.wait_bound = wait_bound(ms)?;
+        Ok(settings)
+    }
+
+    /// These settings, and where they say nothing those of `other`.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            policies: self.policies.or(other.policies),
+            wait_bound_ms: self.wait_bound_ms.or(other.wait_bound_ms),
+            partial: self.partial.or(other.partial),
+            allow_quota: self.allow_quota.or(other.allow_quota),
+            listen: self.listen.or(other.listen),
         }
-        if let Some(partial) = file.partial {
-            config.partial = partial;
-        }
-        Ok(config)
     }
 }
 
-/// The wait bound of `ms` milliseconds, if it is one that can be kept.
-///
-/// # Errors
-/// A sentence with the range.
-pub fn wait_bound(ms: u64) -> Result<Duration, String> {
+/// The configuration that is in effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The policies that are on. The one thing that can change while the scheduler runs.
+    pub policies: PolicySet,
+    /// No runnable task waits longer than this for a vCPU that runs.
+    pub wait_bound: Duration,
+    /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
+    pub partial: bool,
+    /// Load even where cgroups limit CPU time.
+    pub allow_quota: bool,
+    /// Where metrics are served.
+    pub listen: Listen,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policies: PolicySet::all(),
+            wait_bound: Duration::from_secs(1),
+            partial: false,
+            allow_quota: false,
+            listen: Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 9817))),
+        }
+    }
+}
+
+impl From<Settings> for Config {
+    fn from(settings: Settings) -> Self {
+        let default = Self::default();
+        Self {
+            policies: settings.policies.unwrap_or(default.policies),
+            wait_bound: settings.wait_bound_ms.map_or(default.wait_bound, Duration::from_millis),
+            partial: settings.partial.unwrap_or(default.partial),
+            allow_quota: settings.allow_quota.unwrap_or(default.allow_quota),
+            listen: settings.listen.unwrap_or(default.listen),
+        }
+    }
+}
+
+impl From<&Config> for Settings {
+    fn from(config: &Config) -> Self {
+        Self {
+            policies: Some(config.policies),
+            wait_bound_ms: Some(config.wait_bound.as_millis() as u64),
+            partial: Some(config.partial),
+            allow_quota: Some(config.allow_quota),
+            listen: Some(config.listen),
+        }
+    }
+}
+
+/// The effective configuration, in the file's form.
+impl std::fmt::Display for Config {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&toml::to_string(&Settings::from(self)).map_err(|_| std::fmt::Error)?)
+    }
+}
+
+/// Where metrics are served. Written as `ADDR:PORT` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Listen {
+    Off,
+    At(SocketAddr),
+}
+
+impl FromStr for Listen {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        text.parse().map(Self::At).map_err(|_| {
+            format!("{text:?} is no address with a port; write one such as 127.0.0.1:9817, or off")
+        })
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Listen> for String {
+    fn from(listen: Listen) -> Self {
+        match listen {
+            Listen::Off => "off".into(),
+            Listen::At(address) => address.to_string(),
+        }
+    }
+}
+
+/// The wait bound in `text`, if it is one that can be kept.
+fn wait_bound_ms(text: &str) -> Result<u64, String> {
+    let ms = text.parse().map_err(|_| format!("{text:?} is no number of milliseconds"))?;
+    check_wait_bound(ms)?;
+    Ok(ms)
+}
+
+fn check_wait_bound(ms: u64) -> Result<(), String> {
     if WAIT_BOUND_MS.contains(&ms) {
-        return Ok(Duration::from_millis(ms));
+        return Ok(());
     }
     Err(format!(
         "a wait bound of {ms} ms is out of range; choose {} to {} ms",
@@ -93,35 +204,69 @@ pub fn wait_bound(ms: u64) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
+    fn config(text: &str) -> Result<Config, String> {
+        Settings::parse(text).map(Config::from)
+    }
+
     #[test]
     fn an_empty_file_is_the_default() {
-        assert_eq!(Config::parse(""), Ok(Config::default()));
+        assert_eq!(config(""), Ok(Config::default()));
     }
 
     #[test]
-    fn every_key_is_read() {
-        let config = Config::parse("policies = []\nwait_bound_ms = 500\npartial = true\n");
+    fn the_file_that_is_shipped_says_the_defaults() {
+        let shipped = include_str!("../../deploy/scx_vaware.toml");
+        let written = Settings::parse(shipped);
+        assert_eq!(written, Ok(Settings::from(&Config::default())));
+    }
+
+    #[test]
+    fn every_key_is_read_and_shown() {
+        let text = "policies = [\"sync\"]\nwait_bound_ms = 500\npartial = true\n\
+                    allow_quota = true\nlisten = \"[::1]:1234\"\n";
+        let read = config(text);
         assert_eq!(
-            config,
+            read,
             Ok(Config {
-                policies: "none".parse().unwrap_or(PolicySet::all()),
+                policies: "sync".parse().unwrap_or(PolicySet::all()),
                 wait_bound: Duration::from_millis(500),
                 partial: true,
+                allow_quota: true,
+                listen: Listen::At("[::1]:1234".parse().unwrap_or(([0; 4], 0).into())),
             })
         );
+        assert_eq!(read.map(|config| config.to_string()), Ok(text.into()));
     }
 
     #[test]
-    fn mistakes_are_named() {
-        for (text, named) in [
-            ("polices = []", "polices"),
-            ("policies = [\"turbo\"]", "turbo"),
-            ("wait_bound_ms = 5", "100"),
-            ("wait_bound_ms = -5", "wait_bound_ms"),
-            ("partial = 1", "partial"),
+    fn what_is_shown_can_be_read_again() {
+        let off = Config { listen: Listen::Off, ..Config::default() };
+        assert_eq!(config(&off.to_string()), Ok(off));
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_line() {
+        for (text, line, named) in [
+            ("polices = []", 1, "polices"),
+            ("partial = true\n\npolicies = [\"turbo\"]", 3, "turbo"),
+            ("wait_bound_ms = -5", 1, "u64"),
+            ("partial = 1", 1, "boolean"),
+            ("\nlisten = \"9817\"", 2, "127.0.0.1:9817"),
+            ("listen = \n", 1, "line 1"),
+            ("policies = 3", 1, "a list of names"),
         ] {
-            let error = Config::parse(text).err().unwrap_or_default();
-            assert!(error.contains(named), "{text}: {error}");
+            let error = config(text).err().unwrap_or_default();
+            assert!(error.starts_with(&format!("line {line}: ")), "{text}: {error}");
+            assert!(error.contains(named) && !error.contains('\n'), "{text}: {error}");
         }
+        assert!(config("wait_bound_ms = 5").is_err_and(|error| error.contains("100 to 10000")));
+    }
+
+    #[test]
+    fn settings_override_others_key_by_key() {
+        let file = Settings { partial: Some(true), wait_bound_ms: Some(300), ..Default::default() };
+        let flags = Settings { partial: Some(false), ..Default::default() };
+        let both = flags.or(file);
+        assert_eq!((both.partial, both.wait_bound_ms), (Some(false), Some(300)));
     }
 }

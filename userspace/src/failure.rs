@@ -7,6 +7,9 @@ pub enum Failure {
     /// The kernel lacks something that the scheduler needs.
     #[error("{0}")]
     Unavailable(String),
+    /// Metrics cannot be served at the address that was asked for.
+    #[error("{0}")]
+    Listen(String),
     /// Another scheduler is loaded.
     #[error("{0}")]
     Busy(String),
@@ -16,24 +19,33 @@ pub enum Failure {
     /// A configuration or argument is wrong.
     #[error("{0}")]
     Config(String),
-    /// The kernel or an operator ended the scheduler while it ran.
+    /// Cgroups limit CPU time, which would not hold any more.
+    #[error("{0}")]
+    Quota(String),
+    /// The kernel ended the scheduler while it ran: a fault, or a task that waited for too long.
     #[error("{0}")]
     Ejected(String),
+    /// An operator ended the scheduler from outside: it is to stay down.
+    #[error("{0}")]
+    Dismissed(String),
     /// Anything else.
     #[error("{0:#}")]
     Other(#[from] anyhow::Error),
 }
 
 impl Failure {
-    /// The exit code: those of `sysexits.h` where one fits, 86 for an ejection.
+    /// The exit code: those of `sysexits.h` where one fits, others where none does.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Other(_) => 1,
             Self::Unavailable(_) => 69,
+            Self::Listen(_) => 73,
             Self::Busy(_) => 75,
             Self::Permission(_) => 77,
             Self::Config(_) => 78,
+            Self::Quota(_) => 79,
             Self::Ejected(_) => 86,
+            Self::Dismissed(_) => 87,
         }
     }
 }

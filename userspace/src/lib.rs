@@ -2,6 +2,7 @@
 //! The user half: what the kernel can do, the scheduler's life from load to detach, its policies
 //! and its counters.
 
+pub mod cgroups;
 pub mod config;
 pub mod failure;
 pub mod inputs;

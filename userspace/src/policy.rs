@@ -3,6 +3,8 @@
 
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::intf;
 
 /// A policy that can be switched on and off while the scheduler runs.
@@ -32,9 +34,18 @@ pub const POLICIES: [Policy; 3] = [
     },
 ];
 
-/// A set of policies. Written as names joined by commas, or `all`, or `none`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A set of policies. Written as names joined by commas, or `all`, or `none`; in TOML also as a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "Written", into = "Vec<&'static str>")]
 pub struct PolicySet(u64);
+
+/// A set of policies as TOML has it.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "policies are a list of names, \"all\" or \"none\"")]
+enum Written {
+    Text(String),
+    Names(Vec<String>),
+}
 
 impl PolicySet {
     /// Every policy.
@@ -45,6 +56,11 @@ impl PolicySet {
     /// The bits as the kernel half reads them.
     pub fn bits(self) -> u64 {
         self.0
+    }
+
+    /// Whether `policy` is in it.
+    pub fn has(self, policy: &Policy) -> bool {
+        self.0 & policy.bit != 0
     }
 
     /// The set made of the policies with these names.
@@ -80,10 +96,26 @@ impl FromStr for PolicySet {
     }
 }
 
+impl TryFrom<Written> for PolicySet {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        match written {
+            Written::Text(text) => text.parse(),
+            Written::Names(names) => Self::from_names(&names),
+        }
+    }
+}
+
+impl From<PolicySet> for Vec<&'static str> {
+    fn from(set: PolicySet) -> Self {
+        POLICIES.iter().filter(|policy| set.has(policy)).map(|policy| policy.name).collect()
+    }
+}
+
 impl std::fmt::Display for PolicySet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let on: Vec<_> =
-            POLICIES.iter().filter(|policy| self.0 & policy.bit != 0).map(|p| p.name).collect();
+        let on: Vec<_> = (*self).into();
         f.write_str(if on.is_empty() { "none".into() } else { on.join(",") }.as_str())
     }
 }

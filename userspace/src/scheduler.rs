@@ -11,7 +11,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
 use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_SWITCH_PARTIAL};
-use scx_utils::{compat, scx_ops_attach, scx_ops_load, scx_ops_open};
+use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::config::Config;
 use crate::failure::Failure;
@@ -28,8 +28,21 @@ const STATE_LIMIT: Duration = Duration::from_secs(10);
 pub enum End {
     /// The kernel asks to load it again, for example because a vCPU came or went during the load.
     Restart,
-    /// The kernel or an operator ended it; the text says why.
+    /// The kernel ended it; the text says why.
     Ejected(String),
+    /// An operator ended it from outside.
+    Dismissed(String),
+}
+
+impl End {
+    /// As the failure of a program that was to go on; `None` for a restart.
+    pub fn into_failure(self) -> Option<Failure> {
+        match self {
+            Self::Restart => None,
+            Self::Ejected(why) => Some(Failure::Ejected(why)),
+            Self::Dismissed(why) => Some(Failure::Dismissed(why)),
+        }
+    }
 }
 
 /// A loaded scheduler. Dropping it detaches it.
@@ -62,10 +75,9 @@ impl<'a> Scheduler<'a> {
         let Self { skel, .. } = &mut scheduler;
         scheduler.link = Some(scx_ops_attach!(skel, vaware)?);
         if !kernel::wait_for_state("enabled", STATE_LIMIT) {
-            return Err(match scheduler.end() {
-                Some(End::Ejected(why)) => Failure::Ejected(why),
-                _ => anyhow!("the kernel did not enable the scheduler; see dmesg").into(),
-            });
+            return Err(scheduler.end().and_then(End::into_failure).unwrap_or_else(|| {
+                anyhow!("the kernel did not enable the scheduler; see dmesg").into()
+            }));
         }
         Ok(scheduler)
     }
@@ -212,12 +224,18 @@ impl<'a> Scheduler<'a> {
             return None;
         }
         let asks_for_restart = uei.exit_code & *scx_utils::SCX_ECODE_ACT_RESTART as i64 != 0;
-        if kind == scx_utils::ScxExitKind::UnregKern as i32 && asks_for_restart {
+        if kind == ScxExitKind::UnregKern as i32 && asks_for_restart {
             return Some(End::Restart);
         }
         let reason = text(&uei.reason);
         let message = text(&uei.msg);
         let details = if message.is_empty() { String::new() } else { format!(" ({message})") };
+        if [ScxExitKind::SysRq as i32, ScxExitKind::Unreg as i32].contains(&kind) {
+            return Some(End::Dismissed(format!(
+                "an operator ended the scheduler ({reason}); the kernel's own scheduler is back, \
+                 start this one again when you want it"
+            )));
+        }
         Some(End::Ejected(format!(
             "the scheduler was ended from outside: {reason}{details}; the kernel's own scheduler \
              is back, see dmesg for details"
