@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a VM can know of itself. Knows nothing of policies, BPF or HTTP.
 
+pub mod claims;
 pub mod hypervisor;
+pub mod service;
 pub mod snapshot;
+pub mod thread;
+pub mod vcap;
 pub mod vcpus;

@@ -50,7 +50,7 @@ fn read_list(path: &Path) -> Result<Vec<u32>, VcpuListError> {
 }
 
 /// Parse the kernel's list format, such as `0-3,8`; ascending, so that "3-0" is refused.
-fn parse_list(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut vcpus: Vec<u32> = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Probing on schedule: who is looked at, when and how, and what is known afterwards.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, SystemTime};
+
+use super::passive::{TimesSource, with_lost_ticks};
+use super::plan::{self, Agenda, Look};
+use super::state::State;
+use super::worker::{self, BurstOrder, BurstReport};
+use super::{ProbeError, Settings};
+use crate::snapshot::{Estimate, SCHEMA_VERSION, Topology, VcpuSnapshot};
+use crate::thread::{Priority, monotonic_ns};
+use crate::vcpus::Vcpus;
+
+/// Reports are read so many times between two light looks.
+const STEPS_PER_LIGHT: u32 = 4;
+/// A vCPU with such a share is whole: no need to follow it.
+const WHOLE_SHARE: f64 = 0.97;
+/// What a sleeping burst thread needs to be woken and to warm up before the common begin.
+const BURST_LEAD_NS: u64 = 5_000_000;
+
+/// The threads of one vCPU.
+struct Workers {
+    when_idle: Sender<BurstOrder>,
+    when_busy: Sender<BurstOrder>,
+    /// Whether an order has not been reported on yet.
+    ordered: bool,
+}
+
+/// Probes all vCPUs of this VM. Dropping it ends its threads.
+pub struct Prober {
+    settings: Settings,
+    source: Box<dyn TimesSource>,
+    states: BTreeMap<u32, State>,
+    workers: BTreeMap<u32, Workers>,
+    reports: Receiver<BurstReport>,
+    report_to: Sender<BurstReport>,
+    stop: Arc<AtomicBool>,
+    agenda: Agenda,
+    source_error: Option<String>,
+    without_realtime: bool,
+}
+
+impl Prober {
+    /// Find the vCPUs and start the threads; [`step`](Self::step) then does the work.
+    ///
+    /// # Errors
+    /// If /sys does not tell the vCPUs, or the kernel grants no threads.
+    pub fn new(settings: Settings, source: Box<dyn TimesSource>) -> Result<Self, ProbeError> {
+        let now_ns = monotonic_ns();
+        let (report_to, reports) = channel();
+        let mut prober = Self {
+            agenda: Agenda::new(&settings, now_ns),
+            settings,
+            source,
+            states: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            reports,
+            report_to,
+            stop: Arc::default(),
+            source_error: None,
+            without_realtime: false,
+        };
+        prober.find_vcpus(now_ns)?;
+        prober.read_times(now_ns);
+        Ok(prober)
+    }
+
+    /// Time from one step to the next.
+    pub fn step_interval(&self) -> Duration {
+        self.settings.light_interval / STEPS_PER_LIGHT
+    }
+
+    /// Do what is due. Returns whether a new snapshot is worth taking.
+    ///
+    /// # Errors
+    /// If /sys does not tell the vCPUs any more.
+    pub fn step(&mut self) -> Result<bool, ProbeError> {
+        let now_ns = monotonic_ns();
+        let changed = self.absorb(now_ns);
+        if changed {
+            self.agenda.changed(now_ns);
+        }
+        let light = self.agenda.light_is_due(now_ns);
+        if light {
+            self.find_vcpus(now_ns)?;
+            self.read_times(now_ns);
+            self.order(now_ns);
+        }
+        Ok(light || changed)
+    }
+
+    /// Read which vCPUs are online, and start threads for those that are new.
+    fn find_vcpus(&mut self, now_ns: u64) -> Result<(), ProbeError> {
+        let vcpus = Vcpus::read()?;
+        for id in vcpus.possible {
+            let online = vcpus.online.binary_search(&id).is_ok();
+            let settings = &self.settings;
+            let state = self.states.entry(id).or_insert_with(|| State::new(settings, now_ns));
+            if state.online != online {
+                state.forget(settings, now_ns);
+                state.online = online;
+                self.agenda.changed(now_ns);
+            }
+            if online && settings.budget_ratio > 0.0 && !self.workers.contains_key(&id) {
+                let workers = self.start_workers(id)?;
+                self.workers.insert(id, workers);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_workers(&self, vcpu: u32) -> Result<Workers, ProbeError> {
+        let start = |priority| {
+            worker::start(vcpu, priority, self.report_to.clone(), Arc::clone(&self.stop))
+                .map_err(|source| ProbeError::Thread { vcpu, source })
+        };
+        Ok(Workers {
+            when_idle: start(Priority::BestEffort)?,
+            when_busy: start(Priority::Realtime)?,
+            ordered: false,
+        })
+    }
+
+    /// Take the reports of bursts into account. Returns whether something changed.
+    fn absorb(&mut self, now_ns: u64) -> bool {
+        let mut changed = false;
+        while let Ok(report) = self.reports.try_recv() {
+            if let Some(workers) = self.workers.get_mut(&report.vcpu) {
+                workers.ordered = false;
+            }
+            let Some(state) = self.states.get_mut(&report.vcpu).filter(|state| state.online) else {
+                continue;
+            };
+            if !report.in_place {
+                state.note = Some(
+                    "this process may not run on it: it is outside its cpuset, or went offline"
+                        .into(),
+                );
+                continue;
+            }
+            state.note = None;
+            self.without_realtime |= !report.granted;
+            let surprise =
+                !report.order.heavy && plan::contradicts(state.share(now_ns), &report.trace);
+            changed |= state.see_burst(now_ns, &report);
+            if surprise {
+                self.agenda.suspect(now_ns);
+            }
+        }
+        changed
+    }
+
+    /// Read the accounts, and let those that tell all count as observations.
+    fn read_times(&mut self, now_ns: u64) {
+        let times = match self.source.read() {
+            Ok(times) => times,
+            Err(error) => {
+                self.source_error = Some(error);
+                return;
+            }
+        };
+        self.source_error = None;
+        let tells_all = self.source.sees_all_stolen();
+        for (id, times) in times {
+            let Some(state) = self.states.get_mut(&id).filter(|state| state.online) else {
+                continue;
+            };
+            let Some((wall_ns, since)) = state.see_times(now_ns, times) else { continue };
+            if tells_all {
+                if let Some(seen) = plan::from_times(since, wall_ns) {
+                    state.see_share(now_ns, seen);
+                }
+                continue;
+            }
+            let since = with_lost_ticks(since, wall_ns);
+            let Some(at_least) = plan::from_times(since, wall_ns) else { continue };
+            if self.settings.budget_ratio == 0.0 {
+                state.see_share(now_ns, plan::lower_bound(at_least));
+            } else if plan::exceeds(state.share(now_ns), at_least) {
+                self.agenda.suspect(now_ns);
+            }
+        }
+    }
+
+    /// Let vCPUs work for a moment, all at the same time: those that are idle at the lowest priority, and
+    /// those that are busy, if nothing else tells, at a high one.
+    fn order(&mut self, now_ns: u64) {
+        let heavy = self.agenda.heavy_is_due(now_ns);
+        let begin_ns = now_ns + BURST_LEAD_NS;
+        let mut any_heavy = false;
+        for (id, workers) in &mut self.workers {
+            let Some(state) = self.states.get_mut(id) else { continue };
+            if !state.online || workers.ordered || (state.busy && self.source.sees_all_stolen()) {
+                continue;
+            }
+            let whole = state.share(now_ns).is_none_or(|share| share.value >= WHOLE_SHARE);
+            let look = match (heavy, state.busy && !whole) {
+                (true, _) => Look::Heavy,
+                (false, true) => Look::Follow,
+                (false, false) => Look::Light,
+            };
+            let available_ns = state.budget.available_ns(now_ns);
+            let needed_ns = plan::run_needed_ns(&self.settings, state.longest_stop_ns());
+            let order = plan::burst(&self.settings, look, needed_ns, available_ns, begin_ns);
+            if let Some(order) = order {
+                any_heavy |= look == Look::Heavy && order.heavy;
+                let worker = if state.busy { &workers.when_busy } else { &workers.when_idle };
+                workers.ordered = worker.send(order).is_ok();
+            }
+        }
+        if any_heavy {
+            self.agenda.heavy_was_ordered(now_ns);
+        }
+    }
+
+    /// What is known now. The topology is not this prober's business.
+    pub fn snapshot(&mut self) -> VcpuSnapshot {
+        let now_ns = monotonic_ns();
+        let best_chunk_ns = self
+            .states
+            .values()
+            .filter(|state| state.online)
+            .filter_map(|state| state.chunk_ns(now_ns))
+            .min_by(f64::total_cmp);
+        let mut vcpus: Vec<_> =
+            self.states.iter().map(|(id, state)| state.entry(*id, now_ns, best_chunk_ns)).collect();
+        self.settings.straggler.judge(&mut vcpus);
+        for vcpu in &vcpus {
+            if let Some(state) = self.states.get_mut(&vcpu.id) {
+                state.verdict = vcpu.verdict;
+            }
+        }
+        VcpuSnapshot {
+            schema_version: SCHEMA_VERSION,
+            taken_at_unix_ms: SystemTime::UNIX_EPOCH
+                .elapsed()
+                .map_or(0, |time| time.as_millis() as u64),
+            taken_at_ns: now_ns,
+            effective_vcpus: effective(vcpus.iter().filter_map(|vcpu| vcpu.share_ratio)),
+            vcpus,
+            topology: Topology::default(),
+            source: self.source.name().into(),
+            probe_budget_ratio: self.settings.budget_ratio,
+            notes: self.notes(),
+        }
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let mut notes: Vec<String> = self.source_error.iter().cloned().collect();
+        if self.settings.budget_ratio == 0.0 {
+            notes.push(
+                "active probing is off: shares are upper bounds from the user's own work, idle vCPUs \
+                 and speeds are unknown"
+                    .into(),
+            );
+        }
+        if self.without_realtime {
+            notes.push(
+                "no right to real-time priority: busy vCPUs are looked at less exactly; run it as \
+                 root or with CAP_SYS_NICE"
+                    .into(),
+            );
+        }
+        notes
+    }
+}
+
+impl Drop for Prober {
+    fn drop(&mut self) {
+        // Those that work see this; those that sleep see their orders end.
+        self.stop.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The sum of the shares; as old and as uncertain as the worst of them.
+fn effective(shares: impl Iterator<Item = Estimate>) -> Option<Estimate> {
+    shares.reduce(|sum, share| Estimate {
+        value: sum.value + share.value,
+        age_s: sum.age_s.max(share.age_s),
+        confidence: sum.confidence.min(share.confidence),
+    })
+}

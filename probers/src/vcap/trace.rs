@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What a burst of work on one vCPU saw: pure, fed chunk by chunk.
+//!
+//! A chunk of work takes some microseconds. One that took far longer was interrupted: by other tasks of
+//! this VM, as far as the kernel says that the thread waited, and by the hypervisor for the rest.
+
+use super::estimate::Observation;
+
+/// Interruptions below this are the guest kernel's own (ticks, softirqs), or too short to matter.
+pub const STOP_MIN_NS: u64 = 300_000;
+/// One look at "is it running?" is worth so much time without a stop: about a host's time slice.
+const LOOK_NS: f64 = 8e6;
+/// From so many stops on, whole cycles are counted instead of the burst's ragged ends.
+const STOPS_FOR_CYCLES: usize = 3;
+/// Chunk times kept for the speed.
+const CHUNKS_KEPT: usize = 2048;
+
+/// A stop of the vCPU within a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stop {
+    length_ns: u64,
+    /// Since the burst's begin, this thread's own waits not counted.
+    end_ns: u64,
+}
+
+/// A burst, from its begin to its end.
+#[derive(Clone, Debug, Default)]
+pub struct Trace {
+    /// Wall time in which the thread ran or the vCPU was stopped under it.
+    wanted_ns: u64,
+    stopped_ns: u64,
+    /// Waited for other tasks of this VM.
+    guest_wait_ns: u64,
+    stops: Vec<Stop>,
+    chunks_ns: Vec<u64>,
+}
+
+impl Trace {
+    /// Account a chunk that took `wall_ns`, of which the thread waited `guest_wait_ns` for other tasks.
+    pub fn add(&mut self, wall_ns: u64, guest_wait_ns: u64) {
+        let guest_wait_ns = guest_wait_ns.min(wall_ns);
+        let own_ns = wall_ns - guest_wait_ns;
+        self.guest_wait_ns += guest_wait_ns;
+        self.wanted_ns += own_ns;
+        if own_ns >= STOP_MIN_NS {
+            // The chunk itself was work.
+            let length_ns = own_ns - self.chunks_ns.last().copied().unwrap_or(0);
+            self.stopped_ns += length_ns;
+            self.stops.push(Stop { length_ns, end_ns: self.wanted_ns });
+        } else if guest_wait_ns == 0 && self.chunks_ns.len() < CHUNKS_KEPT {
+            self.chunks_ns.push(own_ns);
+        }
+    }
+
+    /// Time in which it really ran: what the burst has cost.
+    pub fn run_ns(&self) -> u64 {
+        self.wanted_ns - self.stopped_ns
+    }
+
+    /// Wall time since the begin.
+    pub fn wall_ns(&self) -> u64 {
+        self.wanted_ns + self.guest_wait_ns
+    }
+
+    /// Number of stops.
+    pub fn nr_stops(&self) -> usize {
+        self.stops.len()
+    }
+
+    /// The share as far as this burst tells. With enough stops from the end of the first to the end of
+    /// the last: whole cycles, free of the credit that a host gives a vCPU that has slept.
+    pub fn observation(&self) -> Observation {
+        let looks = self.run_ns() as f64 / LOOK_NS + 4.0 * self.stops.len() as f64;
+        match self.stops.as_slice() {
+            [first, rest @ .., last] if rest.len() + 2 >= STOPS_FOR_CYCLES => Observation {
+                wanted_ns: (last.end_ns - first.end_ns) as f64,
+                stopped_ns: (self.stopped_ns - first.length_ns) as f64,
+                looks,
+            },
+            _ => Observation {
+                wanted_ns: self.wanted_ns as f64,
+                stopped_ns: self.stopped_ns as f64,
+                looks,
+            },
+        }
+    }
+
+    /// Lengths of the stops.
+    pub fn inactive_ns(&self) -> impl Iterator<Item = u64> {
+        self.stops.iter().map(|stop| stop.length_ns)
+    }
+
+    /// Lengths of the periods between two stops.
+    pub fn active_ns(&self) -> impl Iterator<Item = u64> {
+        self.stops.windows(2).map(|pair| pair[1].end_ns - pair[1].length_ns - pair[0].end_ns)
+    }
+
+    /// Time of a chunk that nothing disturbed, and the number of chunks it is taken from: the lower
+    /// quartile, as disturbances only add.
+    pub fn chunk_ns(&self) -> Option<(u64, usize)> {
+        let mut sorted = self.chunks_ns.clone();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 4).map(|chunk_ns| (*chunk_ns, sorted.len()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const CHUNK_NS: u64 = 10_000;
+
+    /// A burst of `run_ns` on a vCPU that runs for `active_ns`, is stopped for `inactive_ns`, and so on,
+    /// from `phase_ns` into an active period.
+    fn burst(run_ns: u64, active_ns: u64, inactive_ns: u64, phase_ns: u64) -> Trace {
+        let mut trace = Trace::default();
+        let mut left_ns = active_ns - phase_ns % active_ns;
+        while trace.run_ns() < run_ns {
+            if left_ns < CHUNK_NS {
+                trace.add(CHUNK_NS + inactive_ns, 0);
+                left_ns += active_ns;
+            } else {
+                trace.add(CHUNK_NS, 0);
+            }
+            left_ns -= CHUNK_NS;
+        }
+        trace
+    }
+
+    proptest! {
+        /// The default budget's burst sees a periodic share within 5 points.
+        #[test]
+        fn periodic_stops_give_the_true_share(
+            active_ms in 1u64..30,
+            inactive_ms in 1u64..80,
+            phase_ns in 0u64..30_000_000,
+        ) {
+            let trace = burst(100_000_000, active_ms * 1_000_000, inactive_ms * 1_000_000, phase_ns);
+            let share = active_ms as f64 / (active_ms + inactive_ms) as f64;
+            let found = trace.observation().share();
+            prop_assert!((found - share).abs() < 0.05, "{found} for {share}");
+        }
+
+        /// Waits for other tasks of the VM are neither stops nor part of the time looked at.
+        #[test]
+        fn waits_in_the_guest_are_left_out(
+            chunks in prop::collection::vec((0u64..200_000, 0u64..50_000_000), 1..100),
+        ) {
+            let mut trace = Trace::default();
+            for (own_ns, guest_wait_ns) in &chunks {
+                trace.add(own_ns + guest_wait_ns, *guest_wait_ns);
+            }
+            prop_assert_eq!(trace.nr_stops(), 0);
+            prop_assert_eq!(trace.run_ns(), chunks.iter().map(|(own_ns, _)| own_ns).sum::<u64>());
+        }
+    }
+
+    #[test]
+    fn lengths_of_periods_are_found() {
+        let trace = burst(50_000_000, 5_000_000, 7_000_000, 0);
+        assert!(trace.inactive_ns().all(|ns| (7_000_000..7_100_000).contains(&ns)));
+        assert!(trace.active_ns().all(|ns| (4_900_000..5_100_000).contains(&ns)));
+        assert!(trace.active_ns().count() >= 5);
+    }
+
+    #[test]
+    fn the_speed_is_that_of_undisturbed_chunks() {
+        let mut trace = Trace::default();
+        for _ in 0..100 {
+            trace.add(CHUNK_NS, 0);
+            trace.add(CHUNK_NS + 90_000, 0);
+        }
+        assert_eq!(trace.chunk_ns(), Some((CHUNK_NS, 200)));
+    }
+
+    #[test]
+    fn an_honest_vcpu_has_its_whole_share() {
+        let trace = burst(100_000_000, u64::MAX / 2, 1, 0);
+        assert_eq!(trace.observation().share(), 1.0);
+        assert_eq!(trace.nr_stops(), 0);
+    }
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The threads that work for some ms on one vCPU when asked, and sleep otherwise.
+
+use std::hint::black_box;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use super::trace::{STOP_MIN_NS, Trace};
+use crate::thread::{
+    GuestWait, Priority, current_vcpu, monotonic_ns, pin, set_priority, sleep_until,
+};
+
+/// These threads need little; a VM can have hundreds of vCPUs.
+const STACK_BYTES: usize = 128 * 1024;
+/// Rounds of the chunk: some microseconds, far longer than reading the clock takes.
+const CHUNK_ROUNDS: u32 = 4096;
+/// How often a burst learns of waits too short to be looked into.
+const CHUNKS_PER_CHECK: u32 = 16;
+
+/// How long to work.
+#[derive(Clone, Copy, Debug)]
+pub struct BurstOrder {
+    /// `CLOCK_MONOTONIC`, the same for all vCPUs, so that they compete as if all were busy.
+    pub begin_ns: u64,
+    /// End after so much run time,
+    pub run_max_ns: u64,
+    /// so much wall time,
+    pub wall_max_ns: u64,
+    /// or so many stops.
+    pub stops_max: usize,
+    /// Long enough to tell the share.
+    pub heavy: bool,
+}
+
+/// What became of an order.
+#[derive(Debug)]
+pub struct BurstReport {
+    pub vcpu: u32,
+    pub order: BurstOrder,
+    /// The priority that was asked for, and whether it was granted.
+    pub priority: Priority,
+    pub granted: bool,
+    /// From `begin_ns` to the first instruction, without the time waited for tasks of this VM.
+    pub wakeup_ns: u64,
+    pub trace: Trace,
+    /// Whether the thread was on its vCPU all the time; if not, nothing holds.
+    pub in_place: bool,
+}
+
+/// Run a chunk of work.
+fn chunk() {
+    let mut value = black_box(0x9e37_79b9_7f4a_7c15u64);
+    for _ in 0..CHUNK_ROUNDS {
+        value ^= value << 13;
+        value ^= value >> 7;
+        value ^= value << 17;
+    }
+    black_box(value);
+}
+
+/// Start a thread for one vCPU, and return where it takes its orders. It ends when that is dropped.
+///
+/// # Errors
+/// The kernel's, if it grants no thread.
+pub fn start(
+    vcpu: u32,
+    priority: Priority,
+    reports: Sender<BurstReport>,
+    stop: Arc<AtomicBool>,
+) -> io::Result<Sender<BurstOrder>> {
+    let (orders, its_orders) = channel();
+    let kind = match priority {
+        Priority::BestEffort => "idle",
+        Priority::Realtime => "busy",
+    };
+    thread::Builder::new()
+        .name(format!("vaware-{kind}/{vcpu}"))
+        .stack_size(STACK_BYTES)
+        .spawn(move || work(vcpu, priority, &its_orders, &reports, &stop))?;
+    Ok(orders)
+}
+
+fn work(
+    vcpu: u32,
+    priority: Priority,
+    orders: &Receiver<BurstOrder>,
+    reports: &Sender<BurstReport>,
+    stop: &AtomicBool,
+) {
+    let granted = set_priority(priority).is_ok();
+    let guest_wait = GuestWait::of_this_thread();
+    while let Ok(order) = orders.recv() {
+        let mut report = BurstReport {
+            vcpu,
+            order,
+            priority,
+            granted,
+            wakeup_ns: 0,
+            trace: Trace::default(),
+            in_place: false,
+        };
+        // Each time, as a vCPU that went offline and came back does not get its threads back.
+        if pin(vcpu).is_ok() {
+            burst(&mut report, &guest_wait, stop);
+        }
+        if stop.load(Ordering::Relaxed) || reports.send(report).is_err() {
+            break;
+        }
+    }
+}
+
+fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
+    let order = report.order;
+    chunk(); // warm up before the begin, not after
+    let waited_before_ns = guest_wait.total_ns();
+    sleep_until(order.begin_ns);
+    let mut end_ns = monotonic_ns();
+    let mut waited_ns = guest_wait.total_ns();
+    let late_ns = end_ns.saturating_sub(order.begin_ns);
+    report.wakeup_ns = late_ns.saturating_sub(waited_ns - waited_before_ns);
+    report.in_place = true;
+    let trace = &mut report.trace;
+    let mut unchecked = 0;
+    while report.in_place
+        && trace.run_ns() < order.run_max_ns
+        && trace.wall_ns() < order.wall_max_ns
+        && trace.nr_stops() < order.stops_max
+        && !stop.load(Ordering::Relaxed)
+    {
+        chunk();
+        let now_ns = monotonic_ns();
+        let wall_ns = now_ns - end_ns;
+        end_ns = now_ns;
+        unchecked += 1;
+        let mut guest_wait_ns = 0;
+        if wall_ns >= STOP_MIN_NS || unchecked == CHUNKS_PER_CHECK {
+            let before_ns = std::mem::replace(&mut waited_ns, guest_wait.total_ns());
+            guest_wait_ns = waited_ns - before_ns;
+            report.in_place = current_vcpu() == Some(report.vcpu);
+            unchecked = 0;
+        }
+        trace.add(wall_ns, guest_wait_ns);
+    }
+}
