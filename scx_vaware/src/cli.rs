@@ -8,6 +8,8 @@ use clap::{Args, Parser, Subcommand};
 use userspace::config::{Config, DEFAULT_PATH, Settings};
 use userspace::failure::Failure;
 
+use crate::probe::ProbeOptions;
+
 const EXIT_CODES: &str = "\
 Exit codes:
    0  ended as asked                      77  not enough rights
@@ -35,6 +37,8 @@ pub enum Command {
     /// Look at the configuration; changes nothing, needs no rights.
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Find out what the vCPUs really are. Needs neither root nor sched_ext.
+    Probe(ProbeOptions),
 }
 
 /// What to do about the configuration.
@@ -97,7 +101,7 @@ impl ConfigOptions {
 }
 
 /// A positive number of seconds, with or without a trailing `s`.
-fn seconds(text: &str) -> Result<Duration, String> {
+pub fn seconds(text: &str) -> Result<Duration, String> {
     text.trim_end_matches('s')
         .parse()
         .ok()
@@ -114,7 +118,7 @@ mod tests {
         let arguments = Arguments::try_parse_from(line.split_whitespace()).ok()?;
         match arguments.command() {
             Command::Run(options) => Some(options),
-            Command::Config(_) => None,
+            _ => None,
         }
     }
 

@@ -2,6 +2,7 @@
 //! The program: command line in, exit code out.
 
 mod cli;
+mod probe;
 mod run;
 mod screen;
 mod signals;
@@ -18,7 +19,7 @@ fn main() -> ExitCode {
     // SAFETY: no other thread runs yet, and the default action is no code of ours.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     match execute(cli::Arguments::parse().command()) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             eprintln!("scx_vaware: {failure}");
             ExitCode::from(failure.exit_code())
@@ -26,17 +27,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn execute(command: Command) -> Result<(), Failure> {
+fn execute(command: Command) -> Result<ExitCode, Failure> {
     match command {
-        Command::Run(options) => run::run(&options),
+        Command::Probe(options) => return probe::run(&options),
+        Command::Run(options) => run::run(&options)?,
         Command::Config(ConfigCommand::Check { file }) => {
             Settings::read(&file)?;
             println!("{}: correct", file.display());
-            Ok(())
         }
         Command::Config(ConfigCommand::Show(options)) => {
             print!("{}", options.read()?);
-            Ok(())
         }
     }
+    Ok(ExitCode::SUCCESS)
 }

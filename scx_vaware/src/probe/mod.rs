@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! `scx_vaware probe`: what the vCPUs really are. Needs neither sched_ext nor root.
+
+mod check;
+mod table;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use probers::claims::Claims;
+use probers::hypervisor::{self, Announced};
+use probers::service::Service;
+use probers::snapshot::VcpuSnapshot;
+use probers::vcap::Settings;
+use probers::vcap::passive::ProcStat;
+use probers::vcpus::Vcpus;
+use serde::Serialize;
+use userspace::failure::Failure;
+
+use crate::cli::seconds;
+use check::Check;
+
+/// The exit code when `--check` is not met.
+const CHECK_UNMET: u8 = 3;
+/// Enough for every kind of look at an idle VM and at a busy one.
+const DURATION: Duration = Duration::from_secs(5);
+/// More than any step of the prober takes, on a VM that runs at all.
+const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
+/// Return to the top of the screen and clear it.
+const CLEAR: &str = "\x1b[H\x1b[2J";
+
+/// How to probe.
+#[derive(Args, Clone)]
+pub struct ProbeOptions {
+    /// Probe for so long before showing what was found.
+    /// Default: 5; with --watch: for ever.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    duration: Option<Duration>,
+    /// Use at most so much of each vCPU, averaged over ten seconds (0 to 10; 0: look on only).
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget_ratio)]
+    budget: f64,
+    /// Print JSON, with --watch one line for each snapshot.
+    #[arg(long)]
+    json: bool,
+    /// Go on, and show each new snapshot.
+    #[arg(long)]
+    watch: bool,
+    /// Exit with 3 unless this is met, for example 'share>=0.8,stragglers==0'. About each vCPU: share,
+    /// speed, capacity, stolen, wakeup_ms, inactive_p95_ms; about the VM: effective, online,
+    /// stragglers, stacked, unknown.
+    #[arg(long, value_name = "CONDITIONS", conflicts_with = "watch")]
+    check: Option<Check>,
+    /// Believe the kernel's steal clock although the hypervisor announces none (for tests).
+    #[arg(long, hide = true)]
+    trust_steal_clock: bool,
+}
+
+/// What `--json` prints: the snapshot, and what the hypervisor claims.
+#[derive(Serialize)]
+struct Report<'a> {
+    #[serde(flatten)]
+    found: &'a VcpuSnapshot,
+    hypervisor: &'static str,
+    steal_clock_announced: bool,
+    claimed: &'a Claims,
+}
+
+/// Probe and show.
+///
+/// # Errors
+/// If there is nothing to show: /sys unreadable, or no threads granted.
+pub fn run(options: &ProbeOptions) -> Result<ExitCode, Failure> {
+    let announced = hypervisor::announced();
+    let online = Vcpus::read().context("finding the vCPUs")?.online;
+    let show = Shown { announced, claims: Claims::read(&online), json: options.json };
+    let service = start(options, announced)?;
+    if options.watch {
+        return watch(options, &service, &show);
+    }
+    let found = wait(options, &service)?;
+    show.print(&found, true)?;
+    let unmet = options.check.as_ref().map(|check| check.failures(&found)).unwrap_or_default();
+    for reason in &unmet {
+        eprintln!("scx_vaware: {reason}");
+    }
+    Ok(if unmet.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CHECK_UNMET) })
+}
+
+fn start(options: &ProbeOptions, announced: Announced) -> Result<Service, Failure> {
+    let settings = Settings { budget_ratio: options.budget, ..Settings::default() };
+    let source = ProcStat::new(announced.kvm_steal_clock || options.trust_steal_clock);
+    Ok(Service::start(settings, Box::new(source)).context("starting to probe")?)
+}
+
+/// Wait for the end of the time, with a progress bar on a terminal, and return the last snapshot.
+fn wait(options: &ProbeOptions, service: &Service) -> Result<Arc<VcpuSnapshot>, Failure> {
+    let duration = options.duration.unwrap_or(DURATION);
+    let bar = progress_bar(duration);
+    let begin = Instant::now();
+    while begin.elapsed() < duration && service.failure().is_none() {
+        std::thread::sleep(Duration::from_millis(100).min(duration));
+        bar.set_position(begin.elapsed().as_millis() as u64);
+    }
+    bar.finish_and_clear();
+    newer(service, 0)
+}
+
+fn progress_bar(duration: Duration) -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("probing the vCPUs {bar:30} {eta} left");
+    let bar = ProgressBar::new(duration.as_millis() as u64);
+    style.map_or_else(|_| bar.clone(), |style| bar.clone().with_style(style))
+}
+
+fn newer(service: &Service, than_ns: u64) -> Result<Arc<VcpuSnapshot>, Failure> {
+    if let Some(failure) = service.failure() {
+        return Err(anyhow::Error::msg(failure).context("probing").into());
+    }
+    let found = service.wait_newer(than_ns, SNAPSHOT_LIMIT);
+    Ok(found
+        .context("probing has found nothing for a minute; try again on a VM that is less busy")?)
+}
+
+fn watch(options: &ProbeOptions, service: &Service, show: &Shown) -> Result<ExitCode, Failure> {
+    let begin = Instant::now();
+    let clear = std::io::stdout().is_terminal() && !options.json;
+    let mut shown_ns = 0;
+    loop {
+        let found = newer(service, shown_ns)?;
+        shown_ns = found.taken_at_ns;
+        if clear {
+            print!("{CLEAR}");
+        }
+        show.print(&found, false)?;
+        if options.duration.is_some_and(|duration| begin.elapsed() >= duration) {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+}
+
+/// How to show a snapshot.
+struct Shown {
+    announced: Announced,
+    claims: Claims,
+    json: bool,
+}
+
+impl Shown {
+    fn print(&self, found: &VcpuSnapshot, pretty: bool) -> Result<(), Failure> {
+        if !self.json {
+            print!("{}", table::render(found, &self.announced, &self.claims));
+            return Ok(());
+        }
+        let report = Report {
+            found,
+            hypervisor: self.announced.hypervisor.name(),
+            steal_clock_announced: self.announced.kvm_steal_clock,
+            claimed: &self.claims,
+        };
+        let text = if pretty {
+            serde_json::to_string_pretty(&report)
+        } else {
+            serde_json::to_string(&report)
+        };
+        println!("{}", text.context("writing JSON")?);
+        Ok(())
+    }
+}
+
+/// A part of a vCPU from a percentage.
+fn budget_ratio(text: &str) -> Result<f64, String> {
+    text.trim_end_matches('%')
+        .parse::<f64>()
+        .ok()
+        .filter(|percent| (0.0..=10.0).contains(percent))
+        .map(|percent| percent / 100.0)
+        .ok_or_else(|| format!("{text:?} is no percentage from 0 to 10"))
+}
