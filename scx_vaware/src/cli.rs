@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use userspace::config::{Config, DEFAULT_PATH, Settings};
 use userspace::failure::Failure;
 
+use crate::doctor::DoctorOptions;
 use crate::probe::ProbeOptions;
 
 const EXIT_CODES: &str = "\
@@ -39,6 +40,9 @@ pub enum Command {
     Config(ConfigCommand),
     /// Find out what the vCPUs really are. Needs neither root nor sched_ext.
     Probe(ProbeOptions),
+    /// Examine whether it can run here, and whether it is worth it here. Exit codes as those of Nagios
+    /// plugins: 0 fine, 1 warning, 2 critical, 3 not known.
+    Doctor(DoctorOptions),
 }
 
 /// What to do about the configuration.

@@ -2,6 +2,7 @@
 //! The program: command line in, exit code out.
 
 mod cli;
+mod doctor;
 mod probe;
 mod run;
 mod screen;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
 
 fn execute(command: Command) -> Result<ExitCode, Failure> {
     match command {
+        Command::Doctor(options) => return doctor::run(&options),
         Command::Probe(options) => return probe::run(&options),
         Command::Run(options) => run::run(&options)?,
         Command::Config(ConfigCommand::Check { file }) => {
