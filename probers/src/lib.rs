@@ -8,3 +8,4 @@ pub mod snapshot;
 pub mod thread;
 pub mod vcap;
 pub mod vcpus;
+pub mod vtop;

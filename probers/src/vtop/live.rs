@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Probes the vCPUs of this VM, by a thread that is pinned to each.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::pingpong::{BATCHES, Game, Seen, latency_ns};
+use super::readings::{LatencySource, Pair, Patience, Reading};
+use super::stacking::Evidence;
+use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, set_priority};
+
+/// Time for a pair that can run together to do so; most take under a millisecond of it.
+const GLANCE: Duration = Duration::from_millis(15);
+
+/// How long a pair that does not run together is watched before the next look at the evidence, and in
+/// all. A window holds some slices of the host, and real-time threads leave the vCPU between two.
+const WINDOW: Duration = Duration::from_millis(60);
+const WINDOWS_MAX: u64 = 30;
+
+/// A vCPU that is stopped for longer after the end of a window is left out of this probe.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// A latency from fewer batches than this is asked for again while there is time.
+const BATCHES_ENOUGH: usize = BATCHES / 3;
+
+/// Why nothing can be probed.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    #[error(
+        "cannot start a thread for vCPU {vcpu}: {source}; raise the limit of tasks (ulimit -u)"
+    )]
+    NoThread { vcpu: u32, source: io::Error },
+    #[error(
+        "this process may run on {allowed} of {asked} vCPUs, two are needed to compare; \
+         start it outside of the cpuset that restricts it"
+    )]
+    TooFew { asked: usize, allowed: usize },
+}
+
+/// The vCPUs of this VM as a source of latencies.
+pub struct Live {
+    /// The vCPUs that can be probed, in the order in which pairs count them.
+    vcpus: Vec<u32>,
+    workers: Vec<Worker>,
+    /// Pairs that have been watched and did not run together yet.
+    evidence: HashMap<Pair, Evidence>,
+    deadline: Option<Instant>,
+    is_realtime: bool,
+}
+
+struct Worker {
+    jobs: Sender<Job>,
+    results: Receiver<(u64, Option<Seen>)>,
+    /// The number of the last job.
+    nr_jobs: u64,
+}
+
+struct Job {
+    number: u64,
+    game: Arc<Game>,
+    is_first: bool,
+    until_ns: u64,
+}
+
+impl Live {
+    /// Start a thread on each of these vCPUs on which this process may run.
+    ///
+    /// # Errors
+    /// See [`LiveError`].
+    pub fn start(vcpus: &[u32]) -> Result<Self, LiveError> {
+        let mut live = Self {
+            vcpus: Vec::new(),
+            workers: Vec::new(),
+            evidence: HashMap::new(),
+            deadline: None,
+            is_realtime: true,
+        };
+        for vcpu in vcpus {
+            let started = Worker::start(*vcpu);
+            let (worker, is_realtime) =
+                started.map_err(|source| LiveError::NoThread { vcpu: *vcpu, source })?;
+            if let Some(is_realtime) = is_realtime {
+                live.vcpus.push(*vcpu);
+                live.workers.push(worker);
+                live.is_realtime &= is_realtime;
+            }
+        }
+        if live.vcpus.len() < 2 && vcpus.len() >= 2 {
+            return Err(LiveError::TooFew { asked: vcpus.len(), allowed: live.vcpus.len() });
+        }
+        Ok(live)
+    }
+
+    /// The vCPUs that can be probed: those asked for, without the offline ones and those that a cpuset
+    /// keeps this process from.
+    pub fn vcpus(&self) -> &[u32] {
+        &self.vcpus
+    }
+
+    /// Whether the threads run before the VM's other work. Without, busy vCPUs take longer to compare.
+    pub fn is_realtime(&self) -> bool {
+        self.is_realtime
+    }
+
+    /// Ask no more after this time: the next probe is the last.
+    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+        self.deadline = deadline;
+    }
+
+    /// Let all pairs play for one window. What each vCPU's thread saw, `None` for a vCPU that is lost.
+    fn window(&mut self, pairs: &[Pair], length: Duration) -> HashMap<usize, Seen> {
+        let until_ns = monotonic_ns() + length.as_nanos() as u64;
+        for (a, b) in pairs {
+            let game = Arc::new(Game::default());
+            for (vcpu, is_first) in [(*a, true), (*b, false)] {
+                self.workers[vcpu].send(Arc::clone(&game), is_first, until_ns);
+            }
+        }
+        let until = Instant::now() + length + GRACE;
+        let players = pairs.iter().flat_map(|(a, b)| [*a, *b]);
+        players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect()
+    }
+
+    /// Let one pair play until it is clear whether it can run together, all others being asleep: vCPUs
+    /// that take turns on several cores do so in step, so that two on different cores seem stacked.
+    fn watch(&mut self, pair: Pair, batches_ns: &mut Vec<f64>) {
+        for window in 0..WINDOWS_MAX {
+            if batches_ns.len() >= BATCHES_ENOUGH || self.is_exhausted() {
+                return;
+            }
+            // Pauses of different lengths, so as not to fall into step with the host.
+            thread::sleep(Duration::from_millis(2 + 3 * (window % 4)));
+            let seen = self.window(&[pair], WINDOW);
+            let evidence = self.evidence.entry(pair).or_default();
+            if let (Some(first), Some(second)) = (seen.get(&pair.0), seen.get(&pair.1)) {
+                evidence.add(&first.periods, &second.periods);
+                batches_ns.extend(&first.batches_ns);
+            }
+            if !batches_ns.is_empty() {
+                evidence.refute();
+            } else if evidence.is_proof() {
+                return;
+            }
+        }
+    }
+}
+
+impl LatencySource for Live {
+    fn probe(&mut self, pairs: &[Pair], patience: Patience) -> Vec<Reading> {
+        // A proof that is doubted has to be given anew.
+        self.evidence.retain(|pair, seen| !(seen.is_proof() && pairs.contains(pair)));
+        let mut seen = self.window(pairs, GLANCE);
+        let mut reading = |pair: &Pair| {
+            let mut batches_ns = seen.remove(&pair.0).unwrap_or_default().batches_ns;
+            if patience == Patience::Proof {
+                self.watch(*pair, &mut batches_ns);
+            }
+            match latency_ns(&batches_ns) {
+                Some(ns) => Reading::Latency { ns },
+                None if self.evidence.get(pair).is_some_and(Evidence::is_proof) => {
+                    Reading::NeverTogether
+                }
+                None => Reading::Undecided,
+            }
+        };
+        pairs.iter().map(&mut reading).collect()
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+}
+
+impl Worker {
+    /// Start the thread of a vCPU. `None` if it may not run there, else whether it has real-time
+    /// priority. It ends when its `Worker` is dropped.
+    fn start(vcpu: u32) -> io::Result<(Self, Option<bool>)> {
+        let (jobs, todo) = channel::<Job>();
+        let (done, results) = channel();
+        let (ready, is_ready) = channel();
+        let work = move || {
+            let is_pinned = pin(vcpu).is_ok();
+            let _ = ready.send(is_pinned.then(|| set_priority(Priority::Realtime).is_ok()));
+            for job in todo {
+                // A vCPU that goes offline hands its threads to others: what they see there is nothing.
+                let was_there = current_vcpu() == Some(vcpu);
+                let seen = was_there.then(|| job.game.play(job.is_first, job.until_ns));
+                let seen = seen.filter(|_| current_vcpu() == Some(vcpu));
+                if done.send((job.number, seen)).is_err() {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name(format!("vtop/{vcpu}")).spawn(work)?;
+        let is_realtime = is_ready.recv().ok().flatten();
+        Ok((Self { jobs, results, nr_jobs: 0 }, is_realtime))
+    }
+
+    fn send(&mut self, game: Arc<Game>, is_first: bool, until_ns: u64) {
+        self.nr_jobs += 1;
+        // If the thread is gone, so is its result: `receive` tells.
+        let _ = self.jobs.send(Job { number: self.nr_jobs, game, is_first, until_ns });
+    }
+
+    /// The result of the last job, unless it does not come in time.
+    fn receive(&self, until: Instant) -> Option<Seen> {
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match self.results.recv_timeout(left) {
+                Ok((number, seen)) if number == self.nr_jobs => return seen,
+                Ok(_) => {} // of a job that was given up
+                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vcpus::Vcpus;
+
+    fn online() -> Vec<u32> {
+        Vcpus::read().map(|vcpus| vcpus.online).unwrap_or_default()
+    }
+
+    #[test]
+    fn two_vcpus_answer_in_bounded_time() {
+        let Ok(mut live) = Live::start(&online()) else { return };
+        if live.vcpus().len() >= 2 {
+            let start = Instant::now();
+            let readings = live.probe(&[(0, 1)], Patience::Glance);
+            assert_eq!(readings.len(), 1);
+            assert!(start.elapsed() < GLANCE + GRACE + Duration::from_secs(5));
+        }
+    }
+
+    #[test]
+    fn vcpus_that_are_not_there_are_left_out() {
+        let mut asked = online();
+        asked.push(100_000);
+        if let Ok(live) = Live::start(&asked) {
+            assert!(!live.vcpus().contains(&100_000));
+        }
+    }
+}
