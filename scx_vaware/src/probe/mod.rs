@@ -2,9 +2,11 @@
 //! `scx_vaware probe`: what the vCPUs really are. Needs neither sched_ext nor root.
 
 mod check;
+mod matrix;
 mod table;
 
 use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -55,6 +57,10 @@ pub struct ProbeOptions {
     /// stragglers, stacked, unknown.
     #[arg(long, value_name = "CONDITIONS", conflicts_with = "watch")]
     check: Option<Check>,
+    /// Probe nothing, but find the groups of a recorded latency matrix: a CSV file with one-way
+    /// latencies in ns, lower triangle, blank where not measured.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["duration", "watch", "check"])]
+    matrix: Option<PathBuf>,
     /// Believe the kernel's steal clock although the hypervisor announces none (for tests).
     #[arg(long, hide = true)]
     trust_steal_clock: bool,
@@ -73,8 +79,11 @@ struct Report<'a> {
 /// Probe and show.
 ///
 /// # Errors
-/// If there is nothing to show: /sys unreadable, or no threads granted.
+/// If there is nothing to show: /sys unreadable, no threads granted, no matrix in the file.
 pub fn run(options: &ProbeOptions) -> Result<ExitCode, Failure> {
+    if let Some(path) = &options.matrix {
+        return matrix::run(path, options.json).map(|()| ExitCode::SUCCESS);
+    }
     let announced = hypervisor::announced();
     let online = Vcpus::read().context("finding the vCPUs")?.online;
     let show = Shown { announced, claims: Claims::read(&online), json: options.json };
