@@ -13,13 +13,7 @@ const volatile u64 wait_bound_ns = NS_PER_S;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
-u64 policies = ~0ULL;
-u64 uneven_until_ns;
-u64 wake_typical_ns = 50 * NS_PER_US;
-u32 best_effort_vcpus;
-
-/* rescue.bpf.c */
-extern int vaware_prepare_hedges(void);
+u64 policies = VAWARE_POLICY_PREEMPT | VAWARE_POLICY_SYNC | VAWARE_POLICY_BALANCE;
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 {
@@ -38,7 +32,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (err)
 			return err;
 	}
-	return vaware_prepare_hedges();
+	return 0;
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

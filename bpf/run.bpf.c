@@ -2,7 +2,7 @@
 /*
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
-#include "harvest.bpf.h"
+#include "vaware.bpf.h"
 
 /* Record the wait of @p that ends now. */
 static void end_wait(struct task_ctx *t, u32 class, u64 now)
@@ -16,11 +16,6 @@ static void end_wait(struct task_ctx *t, u32 class, u64 now)
 	wait_ns = time_delta(now, t->queued_ns);
 	t->queued_ns = 0;
 	bucket = account_wait_bucket(wait_ns);
-	if (s && t->predicted_ns) {
-		s->bvs_predicted_ns += t->predicted_ns;
-		s->bvs_actual_ns += wait_ns;
-	}
-	t->predicted_ns = 0;
 	if (!s || class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
 	s->switches++;
@@ -38,42 +33,17 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 
 	if (!v || !t)
 		return;
-	end_wake(v, now);
 	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
 	advance_vclock(v, t->vtime);
 	v->yielded = 0;
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
-	v->run_guest = t->guest;
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
-		__sync_fetch_and_add(&best_effort_vcpus, 1);
 	v->run_vtime = t->vtime;
 	v->run_burst_ns = t->burst_ns;
 	v->run_started_ns = now;
 	v->beat_ns = now;
 	v->steal_clock_ns = steal_clock_ns(cpu);
 	end_wait(t, v->run_class, now);
-}
-
-/* Return true if normal work that may run on @cpu waits for another vCPU near it. */
-static bool is_needed(s32 cpu)
-{
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
-	struct task_struct *head;
-	u32 i;
-
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
-
-		if (other < 0)
-			break;
-		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
-			continue;
-		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
-		if (head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
-			return true;
-	}
-	return false;
 }
 
 void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
@@ -87,13 +57,6 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (!v || !t)
 		return;
 	charge(p, t, cpu, v, now_ns());
-	harvest_consider(p, t, cpu, v, v->beat_ns);
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
-	    is_needed(cpu)) {
-		scx_bpf_task_set_slice(p, 0);
-		count(VAWARE_RESCUE_YIELDED);
-		return;
-	}
 	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))) {
 		advance_vclock(v, t->vtime);
 		return;
@@ -115,11 +78,8 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (!v || !t)
 		return;
 	charge(p, t, cpu, v, now_ns());
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
-		__sync_fetch_and_sub(&best_effort_vcpus, 1);
 	v->run_class = VAWARE_CLASS_NONE;
 	if (!runnable) {
-		t->guest = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
 	}

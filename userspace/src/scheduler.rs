@@ -10,7 +10,7 @@ use anyhow::{Context, anyhow};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
 use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
-use scx_utils::compat::{SCX_OPS_ENQ_LAST, SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_SWITCH_PARTIAL};
+use scx_utils::compat::{SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_SWITCH_PARTIAL};
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
 use crate::config::Config;
@@ -95,9 +95,8 @@ impl<'a> Scheduler<'a> {
         let nr_vcpus = vcpus.nr_ids();
         skel.maps.vcpu_ctxs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
-        skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
-        skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
@@ -107,7 +106,7 @@ impl<'a> Scheduler<'a> {
             intf::vaware_steal_source_VAWARE_STEAL_BEATS
         };
         let ops = skel.struct_ops.vaware_mut();
-        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_ENQ_LAST;
+        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED;
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }

@@ -77,7 +77,6 @@ impl Sim {
         self.host.pcpus[p].queue.retain(|other| *other != t);
         let thread = self.thread(t);
         thread.state = ThreadState::Running(p);
-        let away_ns = now - thread.since;
         thread.since = now;
         if let Some(since) = thread.waits_since.take() {
             thread.wait_ns += now - since;
@@ -87,7 +86,7 @@ impl Sim {
         let cold = moved || self.host.pcpus[p].last.is_some_and(|last| last != t);
         self.set_curr(p, Some(t));
         if let ThreadKind::Vcpu(v) = kind {
-            self.vcpu_runs(v, p, if cold { away_ns } else { 0 });
+            self.vcpu_runs(v, p, cold);
         }
         if !self.host.pcpus[p].queue.is_empty() {
             self.arm_slice(p);
