@@ -33,8 +33,13 @@ void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 idle = scx_bpf_pick_idle_cpu(online, 0);
+	struct vaware_activity *a = activity_of(cpu);
 
 	scx_bpf_put_cpumask(online);
+	if (a) {
+		a->state = VAWARE_STATE_IDLE;
+		a->due_ns = 0;
+	}
 	if (idle >= 0)
 		kick(idle, SCX_KICK_IDLE);
 }

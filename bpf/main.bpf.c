@@ -11,9 +11,16 @@ UEI_DEFINE(uei);
 const volatile u32 nr_vcpus = 1;
 const volatile u64 wait_bound_ns = NS_PER_S;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
+const volatile bool activity_on = true;
+const volatile bool timers_emulated = false;
+const volatile bool log_gaps = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = VAWARE_POLICY_PREEMPT | VAWARE_POLICY_SYNC | VAWARE_POLICY_BALANCE;
+
+/* activity.bpf.c */
+extern int vact_init(s32 cpu);
+extern void vaware_update_idle(unsigned long long *ctx);
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 {
@@ -26,6 +33,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (!v)
 			return -ENOENT;
 		v->run_class = VAWARE_CLASS_NONE;
+		err = vact_init(cpu);
+		if (err)
+			return err;
 		err = scx_bpf_create_dsq(vcpu_dsq(cpu, false), NUMA_NO_NODE);
 		if (!err)
 			err = scx_bpf_create_dsq(vcpu_dsq(cpu, true), NUMA_NO_NODE);
@@ -74,6 +84,8 @@ SCX_OPS_DEFINE(vaware,
 	       /* What does the running task get, and what is it charged? */
 	       .running = (void *)vaware_running, .tick = (void *)vaware_tick,
 	       .stopping = (void *)vaware_stopping, .yield = (void *)vaware_yield,
+	       /* What does a vCPU do? */
+	       .update_idle = (void *)vaware_update_idle,
 	       /* Tasks and vCPUs come and go. */
 	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
 	       .cpu_online = (void *)vaware_cpu_online, .cpu_offline = (void *)vaware_cpu_offline,

@@ -84,6 +84,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
 	bool follow;
+	u64 now;
 
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
@@ -95,7 +96,9 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		if (!v)
 			return cpu;
 		/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
-		wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()), 0);
+		now = now_ns();
+		wake_sent(v, cpu, now);
+		wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now), 0);
 		count(cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		return cpu;
 	}
@@ -120,6 +123,7 @@ static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 {
 	u32 waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
 	struct vcpu_ctx *v;
+	u64 now = now_ns();
 	s32 idle;
 
 	if (!place_leave_on_expiry(waiting, is_pinned(p)))
@@ -130,7 +134,8 @@ static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 	v = vcpu_ctx_of(idle);
 	if (!v)
 		return false;
-	wait_on(p, idle, SLICE_ALONE_NS, begin_wait(p, t, idle, v, now_ns()), enq_flags);
+	wake_sent(v, idle, now);
+	wait_on(p, idle, SLICE_ALONE_NS, begin_wait(p, t, idle, v, now), enq_flags);
 	kick(idle, SCX_KICK_IDLE);
 	count(VAWARE_EXPIRED_TO_IDLE);
 	return true;

@@ -4,6 +4,9 @@
  */
 #include "vaware.bpf.h"
 
+/* activity.bpf.c: a tick on @cpu, at which a task of ours runs. */
+extern int vact_tick(s32 cpu);
+
 /* Record the wait of @p that ends now. */
 static void end_wait(struct task_ctx *t, u32 class, u64 now)
 {
@@ -24,6 +27,35 @@ static void end_wait(struct task_ctx *t, u32 class, u64 now)
 		s->wait_max_ns[class] = wait_ns;
 }
 
+/* A task of ours is about to run on @cpu: a beat, and ticks are due from now on. */
+static void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (!activity_on || !a)
+		return;
+	if (cpu == bpf_get_smp_processor_id()) {
+		if (a->state != VAWARE_STATE_ACTIVE) {
+			/* It was active before the scheduler was loaded. */
+			a->state = VAWARE_STATE_ACTIVE;
+			a->since_ns = now;
+			v->steal_clock_ns = steal_clock_ns(cpu);
+		}
+		vact_beat(a, v, cpu, now);
+		a->due_ns = vact_due_ns(v, true, now);
+	}
+	v->charged_stolen_ns = a->stolen_ns;
+}
+
+/* No task of ours runs on @cpu any more: ticks are not ours to see. */
+static void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (activity_on && a && cpu == bpf_get_smp_processor_id())
+		a->due_ns = vact_due_ns(v, false, now);
+}
+
 void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -42,7 +74,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run_burst_ns = t->burst_ns;
 	v->run_started_ns = now;
 	v->beat_ns = now;
-	v->steal_clock_ns = steal_clock_ns(cpu);
+	vact_running(cpu, v, now);
 	end_wait(t, v->run_class, now);
 }
 
@@ -56,6 +88,8 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 
 	if (!v || !t)
 		return;
+	if (activity_on)
+		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
 	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))) {
 		advance_vclock(v, t->vtime);
@@ -74,10 +108,12 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	s32 cpu = scx_bpf_task_cpu(p);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_ctx *t = task_ctx_of(p);
+	u64 now = now_ns();
 
 	if (!v || !t)
 		return;
-	charge(p, t, cpu, v, now_ns());
+	charge(p, t, cpu, v, now);
+	vact_stopping(cpu, v, now);
 	v->run_class = VAWARE_CLASS_NONE;
 	if (!runnable) {
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);

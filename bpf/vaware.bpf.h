@@ -16,12 +16,16 @@
 #include "policy/tunables.h"
 #include "policy/vtime.h"
 
-#define SCHED_IDLE 5 /* include/uapi/linux/sched.h */
+#define SCHED_IDLE 5		    /* include/uapi/linux/sched.h */
+#define KVM_VCPU_PREEMPTED (1 << 0) /* arch/x86/include/uapi/asm/kvm_para.h */
 
 /* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
-extern const volatile u32 nr_vcpus;	 /* nr_cpu_ids: possible vCPUs, offline ones included */
-extern const volatile u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU */
-extern const volatile u32 steal_source;	 /* enum vaware_steal_source */
+extern const volatile u32 nr_vcpus;	    /* nr_cpu_ids: possible vCPUs, offline ones included */
+extern const volatile u64 wait_bound_ns;    /* no runnable task waits longer for an active vCPU */
+extern const volatile u32 steal_source;	    /* enum vaware_steal_source */
+extern const volatile bool activity_on;	    /* vact is at work; off to measure what it costs */
+extern const volatile bool timers_emulated; /* by threads of the host, as QEMU does without KVM */
+extern const volatile bool log_gaps;	    /* stops go to the activity log */
 
 /* Set after load by the daemon. */
 extern u64 tick_ns;  /* 1 s / HZ */
@@ -48,22 +52,34 @@ struct vcpu_ctx {
 	/* The running task, for those who decide about preempting it. */
 	u64 vclock; /* virtual time that the vCPU's queue has reached */
 	u64 run_started_ns;
-	u64 beat_ns;   /* when the running task was last charged */
-	u64 run_vtime; /* its virtual time then */
+	u64 beat_ns;	  /* when the running task was last charged */
+	u64 run_vtime;	  /* its virtual time then */
 	u64 run_burst_ns; /* its run time since it woke, then */
-	u32 run_class; /* enum vaware_class */
+	u32 run_class;	  /* enum vaware_class */
 	u32 run_weight;
-	u32 yielded;	 /* it called sched_yield while others waited */
-	u32 stolen_1024; /* decaying share of stolen time */
+	u32 yielded;	  /* it called sched_yield while others waited */
+	u64 wake_sent_ns; /* when a waker woke it from idle, 0: none did; written by the waker */
+	u32 stolen_1024;  /* decaying share of stolen time */
 
 	/* For the vCPU itself. */
-	u64 steal_clock_ns; /* steal clock at the last beat */
-	u64 folded_run_ns;  /* run and stolen time not yet in stolen_1024 */
+	u64 charged_stolen_ns; /* stolen time when the running task was last charged */
+	u64 folded_run_ns;     /* run and stolen time not yet in stolen_1024 */
 	u64 folded_stolen_ns;
 	u64 overdue_next_ns; /* when to look for overdue tasks again */
 	u64 balance_next_ns; /* when to look into another queue again */
 	u32 steal_cursor;    /* where the last search through other queues ended */
 	u32 balance_cursor;
+
+	/* For vact: see activity.bpf.c. */
+	u64 timer_due_ns; /* when its timer runs out; 0: not armed */
+	u64 tick_due_ns;  /* when its next tick comes if it runs a task of ours; 0: not known yet */
+	u64 steal_clock_ns; /* steal clock at the last beat */
+	u64 clock_owed_ns;  /* stops seen by late beats that the steal clock has not shown yet */
+	u64 clock_owed_since_ns;
+	u64 steal_stat_ns; /* the kernel's steal statistics at the last tick */
+	u64 softirqs;	   /* those of the kinds that take long, at the last timer beat */
+	u64 spans_faded_ns;
+	u64 steal_stat_seen; /* steal_stat_ns is one */
 
 	/*
 	 * The spinlock that it waits for. One is enough: where an interrupt waits as well, the
@@ -259,6 +275,81 @@ static inline u64 steal_clock_ns(s32 cpu)
 	return st ? st->steal : 0;
 }
 
+/* activity.bpf.c: the beat of @cpu at @now is late, or its steal clock has moved. */
+extern int vact_stopped(s32 cpu, u64 now);
+
+/* A beat: @cpu, which this runs on, is active at @now. */
+static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	if (activity_late(a->due_ns, now) || steal_clock_ns(cpu) != v->steal_clock_ns)
+		vact_stopped(cpu, now);
+	a->beat_ns = now;
+}
+
+/* Return how late a beat may be without a stop of its vCPU. */
+static inline u64 beat_late_ns(void)
+{
+	return timers_emulated ? BEAT_LATE_EMULATED_NS : BEAT_LATE_NS;
+}
+
+/* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
+static inline u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
+{
+	if (v->timer_due_ns > now)
+		return v->timer_due_ns + beat_late_ns();
+	if (!ticks || !v->tick_due_ns)
+		return 0;
+	if (now >= v->tick_due_ns)
+		v->tick_due_ns = activity_tick_after_ns(v->tick_due_ns, tick_ns, now);
+	return v->tick_due_ns + beat_late_ns();
+}
+
+/*
+ * Return true if @cpu is believed to be stopped at @now though it has something to run: by the
+ * host's own flag where there is a steal clock, else because it gives no sign of life.
+ */
+static inline bool vcpu_stopped(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	const struct kvm_steal_time *st;
+
+	if (!a || a->state != VAWARE_STATE_ACTIVE)
+		return false;
+	if (steal_source == VAWARE_STEAL_KVM && &steal_time) {
+		st = bpf_per_cpu_ptr(&steal_time, cpu);
+		if (st && st->preempted & KVM_VCPU_PREEMPTED)
+			return true;
+	}
+	return activity_stopped(a->state, a->due_ns, now);
+}
+
+/* Return how long @cpu, which vcpu_stopped(), is expected to stay so, in ns. */
+static inline u64 vcpu_rest_ns(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+
+	return a ? activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE], time_delta(now, a->beat_ns))
+		 : 0;
+}
+
+/* Return the probability, in 1/1024, that active @cpu is stopped within the next @within_ns. */
+static inline u32 vcpu_hazard_1024(s32 cpu, u64 now, u64 within_ns)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+
+	if (!a || a->state != VAWARE_STATE_ACTIVE)
+		return 0;
+	return activity_hazard_1024(&a->spans[VAWARE_SPAN_STOPPED], &a->spans[VAWARE_SPAN_IDLED],
+				    time_delta(now, a->since_ns), within_ns);
+}
+
+/* Stamp that idle @cpu is woken at @now, unless this is that vCPU. */
+static inline void wake_sent(struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	if (cpu != bpf_get_smp_processor_id())
+		v->wake_sent_ns = now;
+}
+
 /*
  * Charge @p, which runs on @cpu, for what it ran since the last beat until @now. Idempotent: called
  * whenever its virtual time has to be right, and on every tick.
@@ -266,15 +357,19 @@ static inline u64 steal_clock_ns(s32 cpu)
 static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			  u64 now)
 {
-	u64 steal_ns = steal_clock_ns(cpu);
-	u64 elapsed_ns = time_delta(now, v->beat_ns);
-	u64 run_ns = account_run_ns(elapsed_ns, steal_source == VAWARE_STEAL_KVM,
-				    steal_ns - v->steal_clock_ns, tick_ns);
+	struct vaware_activity *a = activity_of(cpu);
+	u64 elapsed_ns = time_delta(now, v->beat_ns), stolen_ns = 0, run_ns;
 	struct vaware_stats *s = stats_here();
 	u32 class = v->run_class;
 
+	if (activity_on && a) {
+		if (cpu == bpf_get_smp_processor_id())
+			vact_beat(a, v, cpu, now);
+		stolen_ns = a->stolen_ns - v->charged_stolen_ns;
+		v->charged_stolen_ns = a->stolen_ns;
+	}
+	run_ns = account_run_ns(elapsed_ns, stolen_ns);
 	v->beat_ns = now;
-	v->steal_clock_ns = steal_ns;
 	t->vtime += vtime_of_run(run_ns, p->scx.weight);
 	t->burst_ns += run_ns;
 	v->run_vtime = t->vtime;

@@ -9,19 +9,10 @@
 #include "../intf.h"
 #include "tunables.h"
 
-/*
- * Return how much of @elapsed_ns since the last beat of a running task was run time.
- *
- * With a steal clock: all but @stolen_ns. Without one: a running task has a beat every tick, so
- * what exceeds a tick and a quarter (the quarter is for late ticks) was taken.
- */
-static inline u64 account_run_ns(u64 elapsed_ns, bool steal_clock, u64 stolen_ns, u64 tick_ns)
+/* Return how much of @elapsed_ns was run time, if @stolen_ns were stolen meanwhile. */
+static inline u64 account_run_ns(u64 elapsed_ns, u64 stolen_ns)
 {
-	u64 most_ns = tick_ns + tick_ns / 4;
-
-	if (steal_clock)
-		return elapsed_ns > stolen_ns ? elapsed_ns - stolen_ns : 0;
-	return elapsed_ns > most_ns ? most_ns : elapsed_ns;
+	return elapsed_ns > stolen_ns ? elapsed_ns - stolen_ns : 0;
 }
 
 /* Return the moving average @avg_ns with @sample_ns in it, one part in four. */

@@ -7,6 +7,7 @@
 #define VAWARE_POLICY_ACTIVITY_H
 
 #include "../intf.h"
+#include "account.h"
 #include "tunables.h"
 
 #define SPAN_FIRST_BIT 15 /* bucket 1 starts at 2^15 ns = 33 us */
@@ -161,10 +162,10 @@ static inline u64 activity_rest_ns(const struct vaware_spans *inactive, u64 age_
 	return age_ns > INACTIVE_UNKNOWN_NS ? age_ns : INACTIVE_UNKNOWN_NS;
 }
 
-/* Return true if a beat that was due at @due_ns (0: none was) and has not come by @now is late. */
+/* Return true if a beat that was due at @due_ns (0: none was) has not come by @now. */
 static inline bool activity_late(u64 due_ns, u64 now)
 {
-	return due_ns && now > due_ns + BEAT_LATE_NS;
+	return due_ns && now > due_ns;
 }
 
 /*
@@ -183,6 +184,69 @@ static inline bool activity_stopped(u32 state, u64 due_ns, u64 now)
 static inline u64 activity_stop_began_ns(u64 beat_ns, u64 due_ns)
 {
 	return beat_ns < due_ns ? beat_ns + (due_ns - beat_ns) / 2 : beat_ns;
+}
+
+/* Return when the next tick is due after @now, given that one was due at @due_ns or earlier. */
+static inline u64 activity_tick_after_ns(u64 due_ns, u64 tick_ns, u64 now)
+{
+	return now < due_ns ? due_ns : due_ns + ((now - due_ns) / tick_ns + 1) * tick_ns;
+}
+
+/*
+ * Return when the next tick is due after one that came at @now and was due at @due_ns (0: unknown).
+ * Ticks come at fixed times, or late: an early one corrects what was thought of the times. They are
+ * let drift by 1/2048 of a tick, for the clock by which they are timed is a slewed one.
+ */
+static inline u64 activity_tick_due_ns(u64 due_ns, u64 tick_ns, u64 now)
+{
+	if (!due_ns || now < due_ns)
+		return now + tick_ns;
+	return activity_tick_after_ns(due_ns + tick_ns / 2048, tick_ns, now);
+}
+
+/*
+ * Return true if a timer should add beats at @now to a vCPU that was last stopped at @last_stop_ns
+ * (0: never): it was a short time ago, and ticks are not as frequent anyway.
+ */
+static inline bool activity_wants_timer(u64 last_stop_ns, u64 now, u64 tick_ns)
+{
+	return last_stop_ns && tick_ns > BEAT_NS && now < last_stop_ns + BEATS_QUIET_NS;
+}
+
+/* Return the moving average @avg_ns with @sample_ns in it; 0 stands for no average yet. */
+static inline u64 activity_average_ns(u64 avg_ns, u64 sample_ns)
+{
+	return avg_ns ? account_average_ns(avg_ns, sample_ns) : sample_ns;
+}
+
+/* What was taken since the last beat, judged by steal clock and beats together. */
+struct activity_taken {
+	u64 ns;
+	u64 owed_ns;   /* what the clock has yet to show of stops that beats have seen */
+	bool by_clock; /* the clock tells the length */
+};
+
+/*
+ * Judge that the steal clock has moved by @clock_ns while a beat was late by @late_ns (0: it was
+ * not); @owed_ns is what the clock owes from before. The clock is exact, but some miss what a
+ * hypervisor further below takes, or tell it late. What a beat was late is certain: the longer of
+ * the two counts, and no time twice.
+ */
+static inline struct activity_taken activity_fuse(u64 clock_ns, u64 late_ns, u64 owed_ns)
+{
+	u64 paid_ns = clock_ns < owed_ns ? clock_ns : owed_ns;
+	struct activity_taken taken = {
+		.ns = clock_ns - paid_ns,
+		.owed_ns = owed_ns - paid_ns,
+		.by_clock = true,
+	};
+
+	if (late_ns > taken.ns) {
+		taken.owed_ns += late_ns - taken.ns;
+		taken.ns = late_ns;
+		taken.by_clock = false;
+	}
+	return taken;
 }
 
 #endif

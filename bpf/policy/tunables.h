@@ -63,14 +63,18 @@
 #define BEAT_NS NS_PER_MS
 
 /*
- * A beat that is later than this was held up by a stop: far above what interrupts, and emulated
- * ones too, take to arrive.
+ * A beat that is later than this was held up by a stop: far above what a timer's interrupt takes to
+ * arrive. An emulator's timers are threads of the host, and late without any stop of the vCPU.
  */
 #define BEAT_LATE_NS (250 * NS_PER_US)
+#define BEAT_LATE_EMULATED_NS (1000 * NS_PER_US)
 
 /* After so long without a stop a vCPU has no timer beats: ticks alone then look for the next one.
  */
 #define BEATS_QUIET_NS NS_PER_S
+
+/* Shorter stops count as stolen time, but not as inactive periods. */
+#define STOP_MIN_NS (50 * NS_PER_US)
 
 /* A steal clock that has not shown within this time what late beats have seen, never will. */
 #define CLOCK_LAG_NS (20 * NS_PER_MS)

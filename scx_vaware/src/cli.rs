@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use userspace::activity::ActivityOptions;
 use userspace::config::{Config, DEFAULT_PATH, Settings};
 use userspace::failure::Failure;
 
@@ -78,6 +79,15 @@ pub struct RunOptions {
     /// With --stats: print a line for each vCPU, too.
     #[arg(long, requires = "stats")]
     pub per_vcpu: bool,
+    /// Write each stop of a vCPU that was found to this file, as a line of JSON.
+    #[arg(long, value_name = "FILE")]
+    pub activity_log: Option<PathBuf>,
+    /// Go by KVM's steal clock even where no hypervisor announces it: for tests that imitate one.
+    #[arg(long, hide = true)]
+    trust_steal_clock: bool,
+    /// Do not look at the vCPUs' activity: for measuring what that costs.
+    #[arg(long, hide = true)]
+    no_activity: bool,
     /// End by itself so many seconds after it was enabled.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub run_for: Option<Duration>,
@@ -87,6 +97,17 @@ impl Arguments {
     /// The command that was given, or the default one.
     pub fn command(self) -> Command {
         self.command.unwrap_or(Command::Run(self.run))
+    }
+}
+
+impl RunOptions {
+    /// How the vCPUs' activity is to be found out.
+    pub fn activity(&self) -> ActivityOptions {
+        ActivityOptions {
+            off: self.no_activity,
+            log: self.activity_log.is_some(),
+            trust_steal_clock: self.trust_steal_clock,
+        }
     }
 }
 

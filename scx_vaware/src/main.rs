@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The program: command line in, exit code out.
 
+mod activity_log;
 mod cli;
 mod doctor;
 mod probe;

@@ -9,6 +9,7 @@ use userspace::failure::Failure;
 use userspace::kernel;
 use userspace::scheduler::{End, Scheduler};
 
+use crate::activity_log::ActivityLog;
 use crate::cli::RunOptions;
 use crate::screen;
 use crate::signals::Signals;
@@ -16,6 +17,9 @@ use crate::signals::Signals;
 /// How long the loop sleeps at most. Bounds the time to notice an ejection; each wake-up takes
 /// something from the VM, most where vCPUs are scarce.
 const NAP: Duration = Duration::from_secs(1);
+
+/// The same with an activity log, which has room for the stops of such a time.
+const LOG_NAP: Duration = Duration::from_millis(100);
 
 /// Run until a signal, the end of the given time, or an ejection.
 ///
@@ -46,7 +50,8 @@ fn run_once(
 ) -> Result<Option<End>, Failure> {
     let config = options.config.read()?;
     let mut storage = MaybeUninit::uninit();
-    let mut scheduler = Scheduler::start(&mut storage, &config)?;
+    let mut log = options.activity_log.as_deref().map(ActivityLog::create).transpose()?;
+    let mut scheduler = Scheduler::start(&mut storage, &config, options.activity())?;
     screen::print_start(&scheduler, &config);
     if deadline.is_none() {
         *deadline = options.run_for.map(|time| Instant::now() + time);
@@ -58,7 +63,10 @@ fn run_once(
         let next_line = options.stats.map(|every| shown.0 + every);
         let wake_at = [deadline, next_line].into_iter().flatten().min();
         let left = wake_at.map_or(NAP, |at| at.saturating_duration_since(Instant::now()));
-        signals.sleep(left.min(NAP))?;
+        signals.sleep(left.min(if log.is_some() { LOG_NAP } else { NAP }))?;
+        if let Some(log) = &mut log {
+            log.drain(&scheduler)?;
+        }
 
         if let Some(end) = scheduler.end() {
             return end.into_failure().map_or(Ok(Some(End::Restart)), Err);

@@ -16,16 +16,11 @@ use userspace::stats::{
 pub fn print_start(scheduler: &Scheduler, config: &Config) {
     let vcpus = scheduler.vcpus();
     let announced = scheduler.announced();
-    let steal = if announced.kvm_steal_clock {
-        "KVM steal clock"
-    } else {
-        "none announced: gaps between ticks"
-    };
     println!("scx_vaware: enabled");
     println!("  kernel      {}, tick {} ms", kernel::release(), scheduler.tick_ns() / 1_000_000);
     println!("  hypervisor  {}", announced.hypervisor.name());
     println!("  vCPUs       {} online of {}", vcpus.online.len(), vcpus.possible.len());
-    println!("  stolen time {steal}");
+    println!("  stolen time {}", scheduler.steal_source());
     println!("  wait bound  {} ms", config.wait_bound.as_millis());
     let tasks = if config.partial { "those that ask for SCHED_EXT" } else { "all normal ones" };
     println!("  tasks       {tasks}");

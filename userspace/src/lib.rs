@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The user half: what the kernel can do, the scheduler's life from load to detach, its policies
-//! and its counters.
+//! The user half: what the kernel can do, the scheduler's life from load to detach, its policies,
+//! its counters, and what it finds out of the vCPUs' activity.
 
+pub mod activity;
 pub mod cgroups;
 pub mod config;
 pub mod failure;

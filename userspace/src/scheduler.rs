@@ -8,11 +8,14 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
-use probers::hypervisor::{self, Announced};
+use probers::hypervisor::{self, Announced, Hypervisor};
 use probers::vcpus::Vcpus;
-use scx_utils::compat::{SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_SWITCH_PARTIAL};
+use scx_utils::compat::{
+    SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_OPS_SWITCH_PARTIAL,
+};
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
+use crate::activity::{self, Activity, ActivityOptions, Gap};
 use crate::config::Config;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
@@ -64,12 +67,13 @@ impl<'a> Scheduler<'a> {
     pub fn start(
         storage: &'a mut MaybeUninit<OpenObject>,
         config: &Config,
+        activity: ActivityOptions,
     ) -> Result<Self, Failure> {
         kernel::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
         let announced = hypervisor::announced();
         libbpf_log::keep();
-        let mut scheduler = Self::load(storage, config, vcpus, announced)
+        let mut scheduler = Self::load(storage, config, activity, vcpus, announced)
             .map_err(|error| error.context(libbpf_log::said()))?;
         scheduler.set_policies(config.policies)?;
         let Self { skel, .. } = &mut scheduler;
@@ -85,6 +89,7 @@ impl<'a> Scheduler<'a> {
     fn load(
         storage: &'a mut MaybeUninit<OpenObject>,
         config: &Config,
+        activity: ActivityOptions,
         vcpus: Vcpus,
         announced: Announced,
     ) -> anyhow::Result<Self> {
@@ -97,16 +102,26 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
+        skel.maps.beat_timers.set_max_entries(nr_vcpus)?;
+        if activity.log {
+            skel.maps.gap_log.set_max_entries(activity::LOG_BYTES)?;
+        }
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
-        rodata.steal_source = if announced.kvm_steal_clock {
+        rodata.steal_source = if announced.kvm_steal_clock || activity.trust_steal_clock {
             intf::vaware_steal_source_VAWARE_STEAL_KVM
         } else {
             intf::vaware_steal_source_VAWARE_STEAL_BEATS
         };
+        rodata.activity_on = !activity.off;
+        rodata.log_gaps = activity.log;
+        rodata.timers_emulated = announced.hypervisor == Hypervisor::Tcg;
         let ops = skel.struct_ops.vaware_mut();
-        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED;
+        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_KEEP_BUILTIN_IDLE;
+        if activity.off {
+            ops.update_idle = std::ptr::null_mut();
+        }
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
@@ -213,6 +228,36 @@ impl<'a> Scheduler<'a> {
             Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<VcpuStats>()) })
         });
         Ok(Stats { vcpus: vcpus.collect::<anyhow::Result<_>>()? })
+    }
+
+    /// What every possible vCPU has been doing, by number.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn activity(&self) -> anyhow::Result<Vec<Activity>> {
+        activity::read(&self.skel.maps.vcpu_activity, self.vcpus.nr_ids(), self.clocks()?.sched_ns)
+    }
+
+    /// Hand the stops that were logged since the last call to `take`. None without
+    /// [`activity::ActivityOptions::log`].
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn take_gaps(&self, mut take: impl FnMut(Gap)) -> anyhow::Result<()> {
+        let mut log = libbpf_rs::RingBufferBuilder::new();
+        log.add(&self.skel.maps.gap_log, |record| {
+            if let Some(gap) = Gap::from_record(record) {
+                take(gap);
+            }
+            0
+        })?;
+        log.build()?.consume().context("reading the activity log")
+    }
+
+    /// Where stolen time is read from.
+    pub fn steal_source(&self) -> &'static str {
+        let source = self.skel.maps.rodata_data.as_ref().map_or(0, |rodata| rodata.steal_source);
+        activity::source_name(source)
     }
 
     /// How the scheduler ended, or `None` while it runs.

@@ -149,7 +149,7 @@ proptest! {
     #[test]
     fn only_a_vcpu_with_work_and_a_beat_overdue_is_believed_stopped(due in 1..SECOND, now in 0..2 * SECOND) {
         let active = vaware_state_VAWARE_STATE_ACTIVE;
-        prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due + BEAT_LATE);
+        prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due);
         prop_assert!(!pure!(activity_stopped(active, 0, now)), "none is due");
         prop_assert!(!pure!(activity_stopped(vaware_state_VAWARE_STATE_IDLE, due, now)));
     }
@@ -161,8 +161,52 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn what_clock_and_beats_see_counts_once(stops in vec((0..50 * MS, any::<bool>(), any::<bool>()), 1..50)) {
+        // Each stop is seen in full by late beats, by the clock at once, or by the clock later.
+        let (mut owed, mut taken, mut clock_later) = (0, 0, 0);
+        let mut truth = 0;
+        for (stop, beats_see, clock_lags) in stops {
+            truth += stop;
+            let clock = if clock_lags && beats_see { clock_later += stop; 0 } else { stop };
+            let found = pure!(activity_fuse(clock, if beats_see { stop } else { 0 }, owed));
+            (owed, taken) = (found.owed_ns, taken + found.ns);
+            let found = pure!(activity_fuse(clock_later, 0, owed));
+            (owed, taken, clock_later) = (found.owed_ns, taken + found.ns, 0);
+        }
+        prop_assert_eq!(taken, truth);
+        prop_assert_eq!(owed, 0);
+    }
+
+    #[test]
+    fn ticks_are_expected_at_their_times(phase in 0..TICK, late in vec(0..20 * TICK, 0..20), until in 0..1000 * TICK) {
+        // Ticks that came late were those of some time of the tick; one that is not late follows.
+        let mut due = 0;
+        let mut last = phase;
+        for ns in late {
+            due = pure!(activity_tick_due_ns(due, TICK, last + ns));
+            last += (ns / TICK + 1) * TICK;
+        }
+        due = pure!(activity_tick_due_ns(due, TICK, last));
+        prop_assert!(due > last && due <= last + TICK, "{} after {}", due, last);
+        let next = pure!(activity_tick_after_ns(due, TICK, last + until));
+        prop_assert!(next > last + until || until == 0);
+        prop_assert!(next <= due.max(last + until + TICK));
+        prop_assert_eq!((next - due) % TICK, 0);
+    }
+
+    #[test]
+    fn timers_beat_after_stops_alone(last_stop in 1..100 * SECOND, later in 0..10 * SECOND) {
+        let wants = |stop, tick| pure!(activity_wants_timer(stop, last_stop + later, tick));
+        prop_assert_eq!(wants(last_stop, TICK), later < SECOND);
+        prop_assert!(!wants(0, TICK), "never stopped");
+        prop_assert!(!wants(last_stop, MS), "ticks are as frequent");
+    }
+}
+
+const TICK: u64 = 4 * MS;
 const SPAN_HALF_LIFE: u64 = 8 * SECOND;
-const BEAT_LATE: u64 = 250_000;
 const INACTIVE_UNKNOWN: u64 = 4 * MS;
 
 #[test]

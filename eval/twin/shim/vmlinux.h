@@ -83,6 +83,21 @@ struct task_struct {
 	char comm[16];
 };
 
+enum {
+	HI_SOFTIRQ,
+	TIMER_SOFTIRQ,
+	NET_TX_SOFTIRQ,
+	NET_RX_SOFTIRQ,
+	BLOCK_SOFTIRQ,
+	IRQ_POLL_SOFTIRQ,
+	TASKLET_SOFTIRQ,
+	NR_SOFTIRQS = 10,
+};
+
+struct kernel_stat {
+	unsigned int softirqs[NR_SOFTIRQS];
+};
+
 struct kvm_steal_time {
 	u64 steal;
 	u32 version;

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What each vCPU does: vact. Every event on a vCPU is a beat, which proves that it runs now. One
+ * that was due and comes much later, or a steal clock that has moved, tells of a stop.
+ *
+ * Beats come with task switches, ticks and the ends of idle periods; where stops are frequent a
+ * timer adds one every BEAT_NS, pinned to its vCPU, for as long as that has something to run. An
+ * idle vCPU is not woken for beats, but for one at most: the timer that was pending when it became
+ * idle. (To cancel it would cost as much: kernels from 7.0 on do that by an interrupt to itself.)
+ */
+#include "vaware.bpf.h"
+
+#define CLOCK_MONOTONIC 1 /* include/uapi/linux/time.h */
+
+/* The timer that adds beats. Kept apart, for it is touched only where stops are frequent. */
+struct beat_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct beat_timer);
+} beat_timers SEC(".maps");
+
+/* Stops found, for the activity log; a record that finds no room is lost. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096); /* enlarged before load if the log is on */
+} gap_log SEC(".maps");
+
+extern const struct kernel_stat kstat __ksym __weak;
+extern const struct kernel_cpustat kernel_cpustat __ksym __weak;
+
+/* Return the number of softirqs on this vCPU so far of the kinds that can take long. */
+static u64 long_softirqs(void)
+{
+	const struct kernel_stat *stat;
+
+	if (!&kstat)
+		return 0;
+	stat = bpf_this_cpu_ptr(&kstat);
+	return (u64)stat->softirqs[HI_SOFTIRQ] + stat->softirqs[NET_TX_SOFTIRQ] +
+	       stat->softirqs[NET_RX_SOFTIRQ] + stat->softirqs[BLOCK_SOFTIRQ] +
+	       stat->softirqs[IRQ_POLL_SOFTIRQ] + stat->softirqs[TASKLET_SOFTIRQ];
+}
+
+/* Log the stop that took @taken_ns and ended just now. */
+static void log_gap(s32 cpu, u64 taken_ns, u32 source)
+{
+	struct vaware_gap *gap;
+
+	if (!log_gaps)
+		return;
+	gap = bpf_ringbuf_reserve(&gap_log, sizeof(*gap), 0);
+	if (!gap)
+		return;
+	gap->end_ns = bpf_ktime_get_ns();
+	gap->start_ns = gap->end_ns - taken_ns;
+	gap->vcpu = cpu;
+	gap->source = source;
+	bpf_ringbuf_submit(gap, BPF_RB_NO_WAKEUP);
+}
+
+/* Let all distributions of @a fade as time goes by. */
+static void fade(struct vaware_activity *a, struct vcpu_ctx *v, u64 now)
+{
+	u32 halvings = span_halvings(v->spans_faded_ns, now), i;
+
+	if (!halvings)
+		return;
+	v->spans_faded_ns = now;
+	for (i = 0; i < VAWARE_NR_SPANS; i++)
+		span_decay(&a->spans[i], halvings);
+}
+
+/*
+ * The beat on @cpu at @now is late, or its steal clock has moved: the hypervisor had stopped
+ * it. Take down when and for how long.
+ */
+int vact_stopped(s32 cpu, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	u64 clock_ns, taken_ns, late_ns = 0, began_ns = now;
+	struct activity_taken taken;
+	u32 source = VAWARE_STEAL_BEATS;
+
+	if (!a || !v)
+		return 0;
+	clock_ns = steal_clock_ns(cpu);
+	taken_ns = clock_ns - v->steal_clock_ns;
+	v->steal_clock_ns = clock_ns;
+	a->clock_stolen_ns += taken_ns;
+	if (activity_late(a->due_ns, now)) {
+		late_ns = now - (a->due_ns - beat_late_ns());
+		began_ns = activity_stop_began_ns(a->beat_ns, a->due_ns - beat_late_ns());
+		a->beats_stolen_ns += now - began_ns;
+	}
+	if (steal_source == VAWARE_STEAL_KVM) {
+		if (now - v->clock_owed_since_ns > CLOCK_LAG_NS)
+			v->clock_owed_ns = 0;
+		taken = activity_fuse(taken_ns, late_ns, v->clock_owed_ns);
+		if (taken.owed_ns > v->clock_owed_ns)
+			v->clock_owed_since_ns = now;
+		v->clock_owed_ns = taken.owed_ns;
+		if (taken.by_clock) {
+			source = VAWARE_STEAL_KVM;
+			began_ns = now - taken.ns;
+		}
+		taken_ns = taken.ns;
+	} else {
+		taken_ns = now - began_ns;
+	}
+	a->stolen_ns += taken_ns;
+	if (taken_ns < STOP_MIN_NS)
+		return 0;
+	fade(a, v, now);
+	if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns) {
+		u64 active_ns = began_ns - a->since_ns;
+
+		span_add(&a->spans[VAWARE_SPAN_STOPPED], active_ns);
+		a->active_avg_ns = activity_average_ns(a->active_avg_ns, active_ns);
+	}
+	span_add(&a->spans[VAWARE_SPAN_INACTIVE], taken_ns);
+	a->inactive_avg_ns = activity_average_ns(a->inactive_avg_ns, taken_ns);
+	a->preemptions++;
+	a->since_ns = now;
+	a->last_stop_ns = now;
+	log_gap(cpu, taken_ns, source);
+	return 0;
+}
+
+/*
+ * A beat at @now is late by the timer. Return true if a softirq may have held the timer up: long
+ * ones have run since its last beat, and the interrupt of the tick has not been missed.
+ */
+static bool held_up(const struct vaware_activity *a, const struct vcpu_ctx *v, u64 now)
+{
+	return v->timer_due_ns && activity_late(a->due_ns, now) && v->tick_due_ns &&
+	       !activity_late(v->tick_due_ns + beat_late_ns(), now) &&
+	       long_softirqs() != v->softirqs;
+}
+
+/* Beat on @cpu at @now, at a time that was due. */
+static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	if (held_up(a, v, now)) {
+		a->due_ns = 0;
+		a->late_beats++;
+	}
+	vact_beat(a, v, cpu, now);
+}
+
+/* Add a beat in BEAT_NS, if stops are frequent and ticks are not. */
+static void arm_timer(const struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	struct beat_timer *b;
+	u32 key = cpu;
+
+	if (!activity_wants_timer(a->last_stop_ns, now, tick_ns))
+		return;
+	b = bpf_map_lookup_elem(&beat_timers, &key);
+	if (b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
+		v->timer_due_ns = now + BEAT_NS;
+}
+
+/*
+ * The timer of vCPU @cpu has run out. Decisions below a tick belong at the end of this: it runs in
+ * a softirq on that vCPU, without its runqueue lock, so they check what runs before they act.
+ */
+static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
+{
+	struct vaware_activity *a = activity_of(*cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(*cpu);
+	u64 now = now_ns();
+
+	if (!a || !v)
+		return 0;
+	/* One that was pending when its vCPU became idle or went offline is let go. */
+	if (a->state != VAWARE_STATE_ACTIVE || *cpu != bpf_get_smp_processor_id()) {
+		v->timer_due_ns = 0;
+		return 0;
+	}
+	if (!activity_late(a->due_ns, now))
+		v->lateness_avg_ns =
+			activity_average_ns(v->lateness_avg_ns, time_delta(now, v->timer_due_ns));
+	beat_when_due(a, v, *cpu, now);
+	a->timer_beats++;
+	v->softirqs = long_softirqs();
+	v->timer_due_ns = 0;
+	arm_timer(a, v, *cpu, now);
+	a->due_ns = vact_due_ns(v, v->run_class != VAWARE_CLASS_NONE, now);
+	return 0;
+}
+
+/* Prepare the timer of vCPU @cpu. It starts when the vCPU is first found to be stopped from. */
+int vact_init(s32 cpu)
+{
+	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	struct beat_timer *b;
+	u32 key = cpu;
+	int err;
+
+	b = bpf_map_lookup_elem(&beat_timers, &key);
+	if (!a || !v || !b)
+		return -ENOENT;
+	a->since_ns = now_ns();
+	v->spans_faded_ns = a->since_ns;
+	v->steal_clock_ns = steal_clock_ns(cpu);
+	err = bpf_timer_init(&b->timer, &beat_timers, CLOCK_MONOTONIC);
+	return err ?: bpf_timer_set_callback(&b->timer, timer_beat);
+}
+
+/* A tick on @cpu, at which a task of ours runs: a hard interrupt, which softirqs do not delay. */
+int vact_tick(s32 cpu)
+{
+	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct kernel_cpustat *stat;
+	u64 now = now_ns();
+
+	if (!a || !v || cpu != bpf_get_smp_processor_id())
+		return 0;
+	beat_when_due(a, v, cpu, now);
+	if (!v->timer_due_ns)
+		arm_timer(a, v, cpu, now);
+	v->tick_due_ns = activity_tick_due_ns(v->tick_due_ns, tick_ns, now);
+	a->due_ns = vact_due_ns(v, true, now);
+	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
+		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */
+		stat = bpf_this_cpu_ptr(&kernel_cpustat);
+		if (v->steal_stat_seen)
+			a->clock_stolen_ns += stat->cpustat[CPUTIME_STEAL] - v->steal_stat_ns;
+		v->steal_stat_ns = stat->cpustat[CPUTIME_STEAL];
+		v->steal_stat_seen = true;
+	}
+	return 0;
+}
+
+/* vCPU @cpu has nothing left to run. */
+static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	if (a->state == VAWARE_STATE_IDLE)
+		return;
+	vact_beat(a, v, cpu, now);
+	fade(a, v, now);
+	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
+	a->state = VAWARE_STATE_IDLE;
+	a->since_ns = now;
+	a->due_ns = 0;
+}
+
+/*
+ * vCPU @cpu has something to run again. From its wake-up until now it may have waited for the
+ * hypervisor: the waker has stamped when it was, and a steal clock counts the wait.
+ */
+static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->steal_clock_ns;
+	u64 sent_ns = v->wake_sent_ns, wake_ns = 0;
+
+	v->steal_clock_ns = clock_ns;
+	if (a->state == VAWARE_STATE_IDLE)
+		a->idle_ns += now - a->since_ns;
+	a->state = VAWARE_STATE_ACTIVE;
+	a->since_ns = now;
+	a->beat_ns = now;
+	if (!v->timer_due_ns)
+		arm_timer(a, v, cpu, now);
+	a->due_ns = vact_due_ns(v, false, now);
+	a->clock_stolen_ns += taken_ns;
+	if (sent_ns) {
+		v->wake_sent_ns = 0;
+		wake_ns = time_delta(now, sent_ns);
+		fade(a, v, now);
+		span_add(&a->spans[VAWARE_SPAN_WAKE], wake_ns);
+		a->wake_avg_ns = activity_average_ns(a->wake_avg_ns, wake_ns);
+	}
+	if (steal_source != VAWARE_STEAL_KVM)
+		taken_ns = wake_ns >= WAKE_LATE_NS ? wake_ns : 0;
+	if (!taken_ns)
+		return;
+	a->stolen_ns += taken_ns;
+	a->wake_stolen_ns += taken_ns;
+	if (taken_ns >= STOP_MIN_NS) {
+		a->last_stop_ns = now;
+		log_gap(cpu, taken_ns, VAWARE_STEAL_WAKE);
+	}
+}
+
+void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
+{
+	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	u64 now = now_ns();
+
+	if (!a || !v || cpu != bpf_get_smp_processor_id())
+		return;
+	if (idle)
+		fall_idle(a, v, cpu, now);
+	else
+		wake_up(a, v, cpu, now);
+}
