@@ -2,6 +2,7 @@
 """`scx_vaware probe` against what the host did: with and without sched_ext, under change."""
 
 import json
+import re
 
 import pytest
 from guest_scheduler import (
@@ -13,6 +14,7 @@ from guest_scheduler import (
     GuestScheduler,
     boot,
     on_kernels,
+    wait_until,
 )
 from lab import truth
 
@@ -63,6 +65,13 @@ def test_probing_under_the_scheduler_stays_within_its_budget(guest):
     # One burst that began in time may end a little late.
     assert all(vcpu["probe_ratio"] <= 0.015 for vcpu in found["vcpus"])
     assert any(vcpu["probe_ratio"] > 0 for vcpu in found["vcpus"])
+
+
+@on_kernels(DEFAULT_KERNEL)
+def test_the_daemon_probes_while_it_runs(guest):
+    with GuestScheduler(guest, "--stats", "1") as scheduler:
+        wait_until(lambda: re.search(r"worth \d\.\d of 4 vCPUs", scheduler.output), "a snapshot")
+        scheduler.expect_in_charge()
 
 
 @on_kernels(DEFAULT_KERNEL)

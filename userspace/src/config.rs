@@ -20,9 +20,15 @@ pub const DEFAULT_PATH: &str = "/etc/scx_vaware.toml";
 /// well below the 30 s after which the kernel's watchdog ejects a scheduler.
 const WAIT_BOUND_MS: std::ops::RangeInclusive<u64> = 100..=10_000;
 
+/// Probing beyond this would be a load of its own.
+const PROBE_BUDGET_PERCENT: std::ops::RangeInclusive<f64> = 0.0..=10.0;
+const PROBE_LIGHT_MS: std::ops::RangeInclusive<u64> = 200..=60_000;
+const PROBE_HEAVY_MAX_S: std::ops::RangeInclusive<u64> = 10..=3600;
+const PROBE_HALF_LIFE_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
+
 /// The keys of the file and the flags of the same names, so that each key has its flag. What is
 /// `None` was not written.
-#[derive(clap::Args, Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(clap::Args, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
     /// Switch on just these policies: names joined by commas, "all" or "none".
@@ -42,6 +48,20 @@ pub struct Settings {
     /// Serve metrics at this address and port, or "off".
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Option<Listen>,
+    /// Use at most so much of each vCPU for probing (0 to 10; 0: look on only).
+    #[arg(long, value_name = "PERCENT", value_parser = probe_budget_percent)]
+    pub probe_budget_percent: Option<f64>,
+    /// Look at idle vCPUs for a moment every so often (200 to 60000).
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(PROBE_LIGHT_MS))]
+    pub probe_light_ms: Option<u64>,
+    /// Look closely every so often at least (10 to 3600); more often while things change.
+    #[arg(long, value_name = "SECONDS",
+          value_parser = clap::value_parser!(u64).range(PROBE_HEAVY_MAX_S))]
+    pub probe_heavy_max_s: Option<u64>,
+    /// Let what was seen lose half of its weight in this time (100 to 600000).
+    #[arg(long, value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(PROBE_HALF_LIFE_MS))]
+    pub probe_half_life_ms: Option<u64>,
 }
 
 impl Settings {
@@ -70,7 +90,26 @@ impl Settings {
         if let Some(ms) = settings.wait_bound_ms {
             check_wait_bound(ms)?;
         }
+        settings.check_probing()?;
         Ok(settings)
+    }
+
+    /// Whether what was written about probing is within its bounds.
+    fn check_probing(&self) -> Result<(), String> {
+        if let Some(percent) = self.probe_budget_percent {
+            check_probe_budget(percent)?;
+        }
+        for (key, value, range) in [
+            ("probe_light_ms", self.probe_light_ms, PROBE_LIGHT_MS),
+            ("probe_heavy_max_s", self.probe_heavy_max_s, PROBE_HEAVY_MAX_S),
+            ("probe_half_life_ms", self.probe_half_life_ms, PROBE_HALF_LIFE_MS),
+        ] {
+            if let Some(value) = value.filter(|value| !range.contains(value)) {
+                let (low, high) = range.into_inner();
+                return Err(format!("{key} = {value} is out of range; choose {low} to {high}"));
+            }
+        }
+        Ok(())
     }
 
     /// These settings, and where they say nothing those of `other`.
@@ -81,12 +120,16 @@ impl Settings {
             partial: self.partial.or(other.partial),
             allow_quota: self.allow_quota.or(other.allow_quota),
             listen: self.listen.or(other.listen),
+            probe_budget_percent: self.probe_budget_percent.or(other.probe_budget_percent),
+            probe_light_ms: self.probe_light_ms.or(other.probe_light_ms),
+            probe_heavy_max_s: self.probe_heavy_max_s.or(other.probe_heavy_max_s),
+            probe_half_life_ms: self.probe_half_life_ms.or(other.probe_half_life_ms),
         }
     }
 }
 
 /// The configuration that is in effect.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The policies that are on. The one thing that can change while the scheduler runs.
     pub policies: PolicySet,
@@ -98,6 +141,8 @@ pub struct Config {
     pub allow_quota: bool,
     /// Where metrics are served.
     pub listen: Listen,
+    /// How the vCPUs are probed.
+    pub probing: probers::vcap::Settings,
 }
 
 impl Default for Config {
@@ -108,6 +153,7 @@ impl Default for Config {
             partial: false,
             allow_quota: false,
             listen: Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 9817))),
+            probing: probers::vcap::Settings::default(),
         }
     }
 }
@@ -115,12 +161,26 @@ impl Default for Config {
 impl From<Settings> for Config {
     fn from(settings: Settings) -> Self {
         let default = Self::default();
+        let mut probing = default.probing;
+        if let Some(percent) = settings.probe_budget_percent {
+            probing.budget_ratio = percent / 100.0;
+        }
+        if let Some(ms) = settings.probe_light_ms {
+            probing.light_interval = Duration::from_millis(ms);
+        }
+        if let Some(seconds) = settings.probe_heavy_max_s {
+            probing.heavy_interval_max = Duration::from_secs(seconds);
+        }
+        if let Some(ms) = settings.probe_half_life_ms {
+            probing.half_life = Duration::from_millis(ms);
+        }
         Self {
             policies: settings.policies.unwrap_or(default.policies),
             wait_bound: settings.wait_bound_ms.map_or(default.wait_bound, Duration::from_millis),
             partial: settings.partial.unwrap_or(default.partial),
             allow_quota: settings.allow_quota.unwrap_or(default.allow_quota),
             listen: settings.listen.unwrap_or(default.listen),
+            probing,
         }
     }
 }
@@ -133,6 +193,10 @@ impl From<&Config> for Settings {
             partial: Some(config.partial),
             allow_quota: Some(config.allow_quota),
             listen: Some(config.listen),
+            probe_budget_percent: Some(config.probing.budget_ratio * 100.0),
+            probe_light_ms: Some(config.probing.light_interval.as_millis() as u64),
+            probe_heavy_max_s: Some(config.probing.heavy_interval_max.as_secs()),
+            probe_half_life_ms: Some(config.probing.half_life.as_millis() as u64),
         }
     }
 }
@@ -182,6 +246,20 @@ impl From<Listen> for String {
     }
 }
 
+/// The percentage in `text`, if probing may use as much.
+fn probe_budget_percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().map_err(|_| format!("{text:?} is no percentage"))?;
+    check_probe_budget(percent)?;
+    Ok(percent)
+}
+
+fn check_probe_budget(percent: f64) -> Result<(), String> {
+    if PROBE_BUDGET_PERCENT.contains(&percent) {
+        return Ok(());
+    }
+    Err(format!("a probe budget of {percent} % is out of range; choose 0 to 10"))
+}
+
 /// The wait bound in `text`, if it is one that can be kept.
 fn wait_bound_ms(text: &str) -> Result<u64, String> {
     let ms = text.parse().map_err(|_| format!("{text:?} is no number of milliseconds"))?;
@@ -223,7 +301,9 @@ mod tests {
     #[test]
     fn every_key_is_read_and_shown() {
         let text = "policies = [\"sync\"]\nwait_bound_ms = 500\npartial = true\n\
-                    allow_quota = true\nlisten = \"[::1]:1234\"\n";
+                    allow_quota = true\nlisten = \"[::1]:1234\"\n\
+                    probe_budget_percent = 2.0\nprobe_light_ms = 500\n\
+                    probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\n";
         let read = config(text);
         assert_eq!(
             read,
@@ -233,6 +313,13 @@ mod tests {
                 partial: true,
                 allow_quota: true,
                 listen: Listen::At("[::1]:1234".parse().unwrap_or(([0; 4], 0).into())),
+                probing: probers::vcap::Settings {
+                    budget_ratio: 0.02,
+                    light_interval: Duration::from_millis(500),
+                    heavy_interval_max: Duration::from_secs(30),
+                    half_life: Duration::from_secs(4),
+                    ..Default::default()
+                },
             })
         );
         assert_eq!(read.map(|config| config.to_string()), Ok(text.into()));
@@ -259,6 +346,10 @@ mod tests {
             assert!(error.starts_with(&format!("line {line}: ")), "{text}: {error}");
             assert!(error.contains(named) && !error.contains('\n'), "{text}: {error}");
         }
+        assert!(
+            config("probe_budget_percent = 11.0").is_err_and(|error| error.contains("0 to 10"))
+        );
+        assert!(config("probe_light_ms = 5").is_err_and(|error| error.contains("200 to 60000")));
         assert!(config("wait_bound_ms = 5").is_err_and(|error| error.contains("100 to 10000")));
     }
 

@@ -10,6 +10,7 @@ pub mod inputs;
 pub mod kernel;
 mod libbpf_log;
 pub mod policy;
+pub mod probing;
 pub mod scheduler;
 pub mod stats;
 

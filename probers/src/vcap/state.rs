@@ -70,6 +70,9 @@ impl State {
 
     /// Take the kernel's or a scheduler's times into account. Returns what happened since the last ones.
     pub fn see_times(&mut self, now_ns: u64, times: Times) -> Option<(u64, Times)> {
+        if self.last_times.is_some_and(|(_, before)| before == times) {
+            return None; // a source that has not been told anything new
+        }
         let (then_ns, before) = self.last_times.replace((now_ns, times))?;
         let wall_ns = now_ns.saturating_sub(then_ns);
         let since = times.since(before);

@@ -27,6 +27,8 @@ pub struct Losses {
     pub stragglers: Vec<u32>,
     /// vCPUs that wait for another one of their stack.
     pub stacked: Vec<u32>,
+    /// Whether it was looked for stacks at all.
+    pub topology_probed: bool,
     /// Median wake-up from halt on the slowest vCPU.
     pub worst_wakeup_ns: Option<f64>,
     /// Whether all known vCPUs are short by the same: a cap, not a neighbour.
@@ -53,6 +55,7 @@ impl Losses {
                 .iter()
                 .flat_map(|stack| stack.members.iter().skip(1).copied())
                 .collect(),
+            topology_probed: found.topology.age_s.is_some(),
             worst_wakeup_ns: online
                 .iter()
                 .filter_map(|vcpu| trusted(vcpu.wakeup_latency_ns))
@@ -102,6 +105,9 @@ impl Losses {
 
     fn stacks(&self) -> Finding {
         const CHECK: &str = "stacked vCPUs";
+        if !self.topology_probed {
+            return Finding::new(CHECK, Level::Unknown, "not probed");
+        }
         if self.stacked.is_empty() {
             return Finding::ok(CHECK, "none found");
         }
