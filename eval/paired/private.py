@@ -21,7 +21,7 @@ PATTERNS = (
     re.compile(r"(?<![\w:])[0-9a-fA-F:]*::[0-9a-fA-F:.]*(?![\w:])"),  # IPv6, shortened
     re.compile(r"\b[0-9a-fA-F]{8}-?(?:[0-9a-fA-F]{4}-?){3}[0-9a-fA-F]{12}\b"),  # UUID, machine-id
     re.compile(r"\b[\w.+-]+@[\w-]+\.[\w.-]+\b"),  # mail
-    re.compile(r"(?<![\w.])/(?!(?:proc|sys|dev)/)[\w.@+~-]+(?:/[\w.@+~:-]+)+"),  # paths
+    re.compile(r"(?<![\w.])/(?!(?:proc|sys|dev)/)[\w.@+~-]+(?:/[\w.@+~:-]+)*"),  # paths, cgroups
     re.compile(r"/sys/fs/cgroup/\S+"),
 )
 # Ends of a domain name say nothing, and are words.

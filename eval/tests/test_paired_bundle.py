@@ -28,6 +28,7 @@ NAMES = {"db7.prod.example.org", "db7", "Alice"}
         "/home/alice/work/run.sh --secret",
         "quota in /sys/fs/cgroup/system.slice/customer.service",
         "ask ops@example.org",
+        "weights of cgroups: those of /customer.slice",
         "machine 0123456789abcdef0123456789abcdef",
     ],
 )
@@ -46,6 +47,7 @@ def test_private_words_go(text):
         "Intel(R) Xeon(R) CPU E5-2670 v3 @ 2.30GHz",
         "time 10:20:30",
         "/sys/kernel/sched_ext/state",
+        "3 events/s, 1 of 4 vCPUs and/or 2",
         "0.980 (0.951-1.012)",
         "2026-11-21T05:00+00:00",
     ],
