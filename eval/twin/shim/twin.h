@@ -20,3 +20,4 @@ extern u64 policies;
 
 /* Maps that the twin reads or writes as the daemon would, by address alone. */
 extern char vcpu_stats;
+extern char vcpu_inputs;

@@ -4,14 +4,18 @@
 
 pub mod arm;
 pub mod bpf;
+pub mod compare;
 pub mod costs;
 pub mod exec;
+pub mod fuzz;
 pub mod guest;
 pub mod host;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod scenario;
 pub mod script;
 pub mod sim;
+pub mod timeline;
 pub mod work;

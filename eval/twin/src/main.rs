@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
-use twin::{arm, report, run, scenario};
+use twin::fuzz::{Case, Failure, generate, minimise};
+use twin::{arm, compare, report, run, scale, scenario};
 
 /// The scheduler's own source on a simulated kernel and host, in virtual time.
 #[derive(Parser)]
@@ -30,7 +31,37 @@ enum Command {
         /// Print the whole trace
         #[arg(long)]
         trace: bool,
+        /// Write the last scheduler's run as JSON for eval/timeline --draw
+        #[arg(long)]
+        timeline: Option<PathBuf>,
     },
+    /// Print the table of the twin beside lab VMs (docs/twin-trust.md)
+    Trust {
+        #[arg(long, default_value = "eval/twin/trust")]
+        folder: PathBuf,
+        #[arg(long, default_value_t = 5)]
+        seeds: u64,
+    },
+    /// Print the table of the twin beside the papers' figures (docs/twin-papers.md)
+    Papers {
+        #[arg(long, default_value = "eval/twin/papers")]
+        folder: PathBuf,
+        #[arg(long, default_value_t = 3)]
+        seeds: u64,
+    },
+    /// Print what a decision costs at 12 to 1024 vCPUs
+    Scale,
+    /// Run random cases; a failing one is made small and printed as a file for tests/cases
+    Fuzz {
+        /// How many seeds
+        #[arg(long, default_value_t = 1000)]
+        seeds: u64,
+        /// The first one
+        #[arg(long, default_value_t = 1)]
+        from: u64,
+    },
+    /// Run a case that the fuzzer printed; print the end of the trace that led to a violation
+    Replay { case: PathBuf },
 }
 
 fn main() -> ExitCode {
@@ -45,12 +76,38 @@ fn main() -> ExitCode {
 
 fn start() -> anyhow::Result<ExitCode> {
     match Cli::parse().command {
-        Command::Run { scenario, schedulers, seed, trace } => {
+        Command::Run { scenario, schedulers, seed, trace, timeline } => {
             let text = std::fs::read_to_string(&scenario)
                 .with_context(|| format!("reading {}", scenario.display()))?;
             let scenario = scenario::parse(&text)
                 .map_err(|what| anyhow::anyhow!("{}: {what}", scenario.display()))?;
-            run_scenario(&scenario, &schedulers, seed, trace)
+            run_scenario(&scenario, &schedulers, seed, trace, timeline.as_deref())
+        }
+        Command::Trust { folder, seeds } | Command::Papers { folder, seeds } => {
+            print!("{}", compare::table(&folder, seeds)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Scale => {
+            print!("{}", scale::table()?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Fuzz { seeds, from } => run_fuzz(from, seeds),
+        Command::Replay { case } => {
+            let text = std::fs::read_to_string(&case)
+                .with_context(|| format!("reading {}", case.display()))?;
+            let case: Case =
+                toml::from_str(&text).with_context(|| format!("{}", case.display()))?;
+            let outcome = case.run()?;
+            match report::violation(&outcome) {
+                Some(violation) => {
+                    print!("{violation}");
+                    Ok(ExitCode::FAILURE)
+                }
+                None => {
+                    println!("no violation; trace {:016x}", outcome.hash);
+                    Ok(ExitCode::SUCCESS)
+                }
+            }
         }
     }
 }
@@ -61,6 +118,7 @@ fn run_scenario(
     schedulers: &str,
     seed: u64,
     trace: bool,
+    timeline: Option<&std::path::Path>,
 ) -> anyhow::Result<ExitCode> {
     if !scenario.about.is_empty() {
         println!("{}", scenario.about);
@@ -69,11 +127,16 @@ fn run_scenario(
     for name in schedulers.split(',') {
         let class = arm::parse(name).map_err(anyhow::Error::msg)?;
         let (mut sim, tasks) = scenario.build(class, seed);
-        sim.record.all = trace.then(Vec::new);
+        sim.record.all = (trace || timeline.is_some()).then(Vec::new);
         let began = std::time::Instant::now();
         let outcome = run::run(sim, tasks, scenario.length_ns())?;
         let wall = began.elapsed().as_secs_f64();
-        for entry in outcome.all.iter().flatten() {
+        if let Some(file) = timeline {
+            let title = format!("{name}: {}", scenario.about);
+            std::fs::write(file, twin::timeline::json(&title, &outcome))
+                .with_context(|| format!("writing {}", file.display()))?;
+        }
+        for entry in outcome.all.iter().flatten().filter(|_| trace) {
             println!("{entry}");
         }
         let counted = scenario.length_ns().saturating_sub(scenario.warm_up_ms * 1_000_000);
@@ -90,4 +153,29 @@ fn run_scenario(
         }
     }
     Ok(code)
+}
+
+/// Exit codes as above; the first failing seed ends it.
+fn run_fuzz(from: u64, seeds: u64) -> anyhow::Result<ExitCode> {
+    let began = std::time::Instant::now();
+    for seed in from..from + seeds {
+        let case = generate(seed);
+        let Some(failure) = case.check()? else { continue };
+        eprintln!("seed {seed} fails: {failure:?}; making it smaller");
+        let alike = |a: &Failure, b: &Failure| match (a, b) {
+            // Numbers in the text may differ: the kind of violation is in its first words.
+            (Failure::Violation(a), Failure::Violation(b)) => {
+                a.split_whitespace().take(2).eq(b.split_whitespace().take(2))
+            }
+            _ => a == b,
+        };
+        let small = minimise(
+            &case,
+            &mut |smaller: &Case| matches!(smaller.check(), Ok(Some(other)) if alike(&failure, &other)),
+        );
+        println!("# seed {seed}: {failure:?}\n{}", toml::to_string(&small)?);
+        return Ok(ExitCode::FAILURE);
+    }
+    println!("{seeds} seeds from {from}: no failure, {:.1} s", began.elapsed().as_secs_f64());
+    Ok(ExitCode::SUCCESS)
 }

@@ -90,7 +90,7 @@ pub fn text(outcome: &Outcome, counted_ns: u64) -> String {
 pub fn violation(outcome: &Outcome) -> Option<String> {
     let violation = outcome.violation.as_ref()?;
     let mut out = format!("violation at {} ns: {}\n", violation.at_ns, violation.what);
-    for entry in outcome.last.iter().rev().take(60).rev() {
+    for entry in outcome.last.iter().rev().take(200).rev() {
         let _ = writeln!(out, "{entry}");
     }
     Some(out)

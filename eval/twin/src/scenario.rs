@@ -41,6 +41,33 @@ pub struct Scenario {
     /// What runs of it are compared by; the first is the main one.
     #[serde(default)]
     pub metric: Vec<Metric>,
+    /// What others measured, to put beside.
+    pub reference: Option<Reference>,
+}
+
+/// A figure from a paper or from a lab VM.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reference {
+    /// Where it is from.
+    pub source: String,
+    /// The schedulers compared there.
+    pub arms: String,
+    /// How much better the new one was than the old one: more than 1 is better. None: the source
+    /// gives no single number.
+    pub ratio: Option<f64>,
+    /// Its interval, if one was given.
+    pub low: Option<f64>,
+    pub high: Option<f64>,
+    /// Which of the twin's schedulers stands for the old one; `eevdf` if not given.
+    #[serde(default = "eevdf")]
+    pub baseline: String,
+    #[serde(default)]
+    pub note: String,
+}
+
+fn eevdf() -> String {
+    "eevdf".into()
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -88,9 +88,11 @@ pub fn has(callback: Callback) -> bool {
 
 /// The ops' flags, with those that the daemon sets (userspace/src/scheduler.rs).
 pub fn ops_flags() -> u64 {
+    const KEEP_BUILTIN_IDLE: u64 = 1;
+    const ENQ_LAST: u64 = 1 << 1;
     const ENQ_MIGRATION_DISABLED: u64 = 1 << 4;
     // SAFETY: as in op().
-    unsafe { shim::vaware.flags | ENQ_MIGRATION_DISABLED }
+    unsafe { shim::vaware.flags | KEEP_BUILTIN_IDLE | ENQ_LAST | ENQ_MIGRATION_DISABLED }
 }
 
 /// The kernel's pointer to a task.

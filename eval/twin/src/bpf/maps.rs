@@ -101,6 +101,13 @@ impl Sim {
     }
 }
 
+impl Sim {
+    /// An array map that has an entry for each vCPU, as the daemon sees it.
+    pub fn array(&mut self, address: usize, value_size: u32) -> &Map {
+        self.map(address as *const c_void, ARRAY, 1, value_size)
+    }
+}
+
 /// # Safety
 /// `key` points to `key_size` bytes.
 #[unsafe(no_mangle)]

@@ -35,6 +35,11 @@ pub enum Change {
     Policies {
         bits: u64,
     },
+    /// What the daemon says of a vCPU: bytes by chance.
+    Inputs {
+        vcpu: VcpuId,
+        seed: u64,
+    },
 }
 
 /// Make a change, on the present vCPU.
@@ -56,7 +61,18 @@ pub fn apply(change: Change) {
         Change::Online { vcpu, online: false } => take_down(vcpu),
         // SAFETY: a plain number that the scheduler reads, as the daemon would write it.
         Change::Policies { bits } => unsafe { crate::bpf::shim::policies = bits },
+        Change::Inputs { vcpu, seed } => sim(|s| s.absurd_inputs(vcpu, seed)),
     }
+}
+
+/// `t`, which runs on `v`, disables or enables migration. Its affinity may have changed meanwhile.
+pub fn migrate_disable(v: VcpuId, t: TaskId, on: bool) {
+    sim(|s| {
+        s.task(t).set_migration_disabled(on);
+        if !s.tasks[t].may_run_on(v) {
+            s.vcpu(v).evict = Some(t);
+        }
+    });
 }
 
 fn change_task(t: TaskId, number: u64, change: impl FnOnce(&mut Sim)) {
@@ -97,7 +113,7 @@ fn change_task(t: TaskId, number: u64, change: impl FnOnce(&mut Sim)) {
         }
         sim(|s| s.task(t).waits_since = waits);
     }
-    let misplaced = queued && sim(|s| !s.tasks[t].may_run_on(cpu));
+    let misplaced = queued && sim(|s| !s.tasks[t].may_run_on(cpu) || !s.vcpus[cpu].online);
     if misplaced && !running {
         move_queued(t, cpu);
     } else {

@@ -116,6 +116,7 @@ fn perform(v: VcpuId, t: TaskId, op: Op) {
             yield_task(v, t);
             sim(|s| s.vcpu(v).need_resched = true);
         }
+        Op::MigrateDisable(on) => super::attrs::migrate_disable(v, t, on),
         Op::Flush => irq::flush_tlb(v, t),
         Op::Fork(new) => {
             spend(sim(|s| s.costs.syscall_ns));
@@ -349,7 +350,7 @@ impl Sim {
             return Some(task.cpu);
         }
         let nr = self.vcpus.len();
-        mask_next_and(&task.raw.cpus_mask, &self.guest.online, nr - 1, nr)
+        mask_next_and(task.allowed(), &self.guest.online, nr - 1, nr)
     }
 
     /// `cpu` if `t` may run there, else another (select_fallback_rq): its affinity is given up only

@@ -45,7 +45,7 @@ pub fn select_cpu(t: TaskId, prev: VcpuId, wake_flags: u64) -> VcpuId {
                 return candidate;
             }
         }
-        let (nr, mask) = (s.vcpus.len(), s.tasks[t].raw.cpus_mask);
+        let (nr, mask) = (s.vcpus.len(), *s.tasks[t].allowed());
         mask_next_and(&s.guest.idle, &mask, target, nr).unwrap_or(target)
     })
 }

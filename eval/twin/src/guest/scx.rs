@@ -362,7 +362,7 @@ impl Sim {
 
     /// The kernel's watchdog: no runnable task may wait longer than ops.timeout_ms.
     pub fn watchdog(&mut self) {
-        self.after(self.guest.stall_ns / 2, crate::sim::Event::Watchdog);
+        self.after(self.guest.stall_ns / 8, crate::sim::Event::Watchdog);
         let (now, limit) = (self.now, self.guest.stall_ns);
         let stalled = self.tasks.iter().enumerate().find_map(|(t, task)| {
             let waits = now - task.waits_since?;

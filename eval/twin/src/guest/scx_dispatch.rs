@@ -365,7 +365,7 @@ impl Sim {
         if self.tasks[t].may_run_on(prev) && self.claim_idle(prev) {
             return Some(prev);
         }
-        let allowed = self.tasks[t].raw.cpus_mask;
+        let allowed = *self.tasks[t].allowed();
         self.claim_any_idle(&allowed)
     }
 }

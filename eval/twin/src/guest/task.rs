@@ -65,6 +65,8 @@ pub struct Task {
     /// It spins until this flag has been raised so often, see [`crate::work::Op::Spin`].
     pub spin_on: Option<(usize, u64)>,
     pub process: usize,
+    /// Its present vCPU alone, while it has disabled migration.
+    narrow: Box<cpumask>,
     /// How much of the migration costs it pays, in 1/1024: its working set.
     pub footprint_1024: u64,
     pub last_pcpu: Option<PcpuId>,
@@ -157,6 +159,7 @@ impl Task {
             cpu: 0,
             left_ns: 0,
             spin_on: None,
+            narrow: Box::default(),
             process: new.process,
             footprint_1024: new.footprint_1024,
             last_pcpu: None,
@@ -180,12 +183,33 @@ impl Task {
         for v in allowed {
             self.raw.cpus_mask.bits[v / 64] |= 1 << (v % 64);
         }
-        self.raw.cpus_ptr = &raw mut self.raw.cpus_mask;
-        self.raw.nr_cpus_allowed = allowed.len() as i32;
+        if self.raw.migration_disabled == 0 {
+            self.set_migration_disabled(false);
+        }
+    }
+
+    /// Bind it to its present vCPU, or free it (migrate_disable, migrate_enable).
+    pub fn set_migration_disabled(&mut self, on: bool) {
+        self.raw.migration_disabled = u16::from(on);
+        if on {
+            *self.narrow = cpumask::default();
+            self.narrow.bits[self.cpu / 64] |= 1 << (self.cpu % 64);
+            self.raw.cpus_ptr = &raw mut *self.narrow;
+            self.raw.nr_cpus_allowed = 1;
+        } else {
+            self.raw.cpus_ptr = &raw mut self.raw.cpus_mask;
+            let bits = self.raw.cpus_mask.bits.iter();
+            self.raw.nr_cpus_allowed = bits.map(|word| word.count_ones()).sum::<u32>() as i32;
+        }
+    }
+
+    /// The vCPUs that it may run on now (p->cpus_ptr).
+    pub fn allowed(&self) -> &cpumask {
+        if self.raw.migration_disabled != 0 { &self.narrow } else { &self.raw.cpus_mask }
     }
 
     pub fn may_run_on(&self, v: VcpuId) -> bool {
-        self.raw.cpus_mask.bits[v / 64] >> (v % 64) & 1 != 0
+        super::mask_test(self.allowed(), v)
     }
 
     /// Return true if it can run on its present vCPU only.

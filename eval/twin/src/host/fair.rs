@@ -77,6 +77,7 @@ impl Sim {
         self.host.pcpus[p].queue.retain(|other| *other != t);
         let thread = self.thread(t);
         thread.state = ThreadState::Running(p);
+        let away_ns = now - thread.since;
         thread.since = now;
         if let Some(since) = thread.waits_since.take() {
             thread.wait_ns += now - since;
@@ -86,7 +87,7 @@ impl Sim {
         let cold = moved || self.host.pcpus[p].last.is_some_and(|last| last != t);
         self.set_curr(p, Some(t));
         if let ThreadKind::Vcpu(v) = kind {
-            self.vcpu_runs(v, p, cold);
+            self.vcpu_runs(v, p, if cold { away_ns } else { 0 });
         }
         if !self.host.pcpus[p].queue.is_empty() {
             self.arm_slice(p);

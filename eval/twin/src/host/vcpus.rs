@@ -34,10 +34,14 @@ impl Sim {
         }
     }
 
-    /// `v` begins to run on `p`; its caches are cold if something else ran there, or it elsewhere.
-    pub fn vcpu_runs(&mut self, v: VcpuId, p: PcpuId, cold: bool) {
+    /// `v` begins to run on `p`. Its caches are cold if something else ran there, or it elsewhere, in
+    /// the `away_ns` since it last ran: lines are lost at a quarter of the rate of time at most.
+    pub fn vcpu_runs(&mut self, v: VcpuId, p: PcpuId, away_ns: Ns) {
         let now = self.now;
-        let refill = if cold { self.costs.host_switch_ns + self.costs.host_refill_ns } else { 0 };
+        let refill = match away_ns {
+            0 => 0,
+            _ => self.costs.host_switch_ns + self.costs.host_refill_ns.min(away_ns / 4),
+        };
         let vcpu = self.vcpu(v);
         vcpu.on_pcpu = Some(p);
         vcpu.since = now;

@@ -36,6 +36,8 @@ pub enum Op {
     },
     Raise(usize),
     Yield,
+    /// Disable (true) or enable migration, as kernel code does around per-CPU data.
+    MigrateDisable(bool),
     /// Unmap memory: all vCPUs that run the process must answer.
     Flush,
     Fork(Box<NewTask>),

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What must hold of the scheduler, whatever comes.
+
+use twin::arm::all_policies;
+use twin::bpf::call::Callback;
+use twin::fuzz::case::What;
+use twin::fuzz::{Case, generate};
+use twin::guest::Class;
+use twin::run::{Outcome, run};
+use twin::scenario::{Scenario, parse};
+use twin::{compare, scale};
+
+/// Enough to see what is often wrong; `twin fuzz` tries as many as one has time for.
+const SEEDS: u64 = 12;
+
+fn scenario(text: &str) -> Scenario {
+    let parsed = parse(text);
+    assert!(parsed.is_ok(), "{:?}", parsed.err());
+    parsed.unwrap_or_else(|_| unreachable!())
+}
+
+fn outcome(scenario: &Scenario, class: Class, seed: u64) -> Outcome {
+    let (sim, tasks) = scenario.build(class, seed);
+    let outcome = run(sim, tasks, scenario.length_ns()).unwrap_or_default();
+    assert_eq!(outcome.violation, None);
+    outcome
+}
+
+#[test]
+fn random_cases_violate_nothing_and_repeat_themselves() {
+    for seed in 1..=SEEDS {
+        let failure = generate(seed).check();
+        assert!(matches!(failure, Ok(None)), "seed {seed}: {failure:?}; see `twin fuzz`");
+    }
+}
+
+#[test]
+fn cases_that_failed_once_do_not_any_more() {
+    for entry in std::fs::read_dir("tests/cases").into_iter().flatten().flatten() {
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        let case: Result<Case, _> = toml::from_str(&text);
+        assert!(case.is_ok(), "{:?}: {case:?}", entry.path());
+        let failure = case.map(|case| case.check());
+        assert!(matches!(failure, Ok(Ok(None))), "{:?}: {failure:?}", entry.path());
+    }
+}
+
+#[test]
+fn with_all_policies_off_the_daemons_word_changes_nothing() {
+    for seed in 1..=4 {
+        let mut quiet = generate(seed);
+        quiet.policies = 0;
+        quiet.events.retain(|e| !matches!(e.what, What::Policies { .. } | What::Inputs { .. }));
+        let mut told = quiet.clone();
+        told.absurd_inputs = true;
+        let hash = |case: &Case| case.run().unwrap_or_default().hash;
+        assert_ne!(hash(&quiet), 0);
+        assert_eq!(hash(&quiet), hash(&told), "seed {seed}");
+    }
+}
+
+#[test]
+fn equal_tasks_get_equal_shares_and_weights_count() {
+    for (vcpus, tasks) in [(1, 2), (1, 5), (2, 4), (4, 8), (4, 12)] {
+        let text = format!(
+            "length_ms = 1000\nguest = {{ vcpus = {vcpus} }}\nhost = {{ cores = {vcpus} }}\n\
+             [[work]]\nname = \"cpu\"\nkind = {{ compute = {{ tasks = {tasks}, chunk_us = 1000 }} }}\n"
+        );
+        let seen = outcome(&scenario(&text), Class::Scx { policies: all_policies() }, 1);
+        let fair = 1e9 * f64::from(vcpus) / f64::from(tasks);
+        for (name, counts) in &seen.tasks {
+            let error = counts.work_ns as f64 / fair - 1.0;
+            assert!(error.abs() < 0.05, "{name} of {tasks} on {vcpus}: {error:+.3}");
+        }
+    }
+}
+
+#[test]
+fn best_effort_work_delays_normal_work_by_a_switch_at_most() {
+    let timers = |background: &str| {
+        let text = format!(
+            "length_ms = 1000\nwarm_up_ms = 100\nguest = {{ vcpus = 4 }}\nhost = {{ cores = 4 }}\n\
+             [[work]]\nname = \"late\"\nkind = {{ timer = {{ tasks = 3, interval_us = 1700 }} }}\n{background}"
+        );
+        let seen = outcome(&scenario(&text), Class::Scx { policies: all_policies() }, 1);
+        let tally = &seen.tallies["late"];
+        assert!(tally.count > 1000);
+        tally.percentile(100)
+    };
+    let background = "[[work]]\nname = \"background\"\nbest_effort = true\n\
+                      kind = { compute = { tasks = 8, chunk_us = 1000 } }\n";
+    let (alone, beside) = (timers(""), timers(background));
+    // A switch, the IPI that asks for it, and the callbacks: below 30 us with the default costs.
+    assert!(beside < alone + 30_000, "alone {alone} ns, beside best-effort work {beside} ns");
+}
+
+#[test]
+fn a_wake_up_does_not_cost_more_on_a_large_machine() {
+    let most = |vcpus| {
+        let outcome = scale::measure(vcpus, 40);
+        assert!(outcome.is_ok(), "{:?}", outcome.err());
+        let outcome = outcome.unwrap_or_default();
+        [Callback::SelectCpu, Callback::Enqueue].map(|callback| {
+            let counts = scale::counts(&outcome, callback);
+            (counts.calls > 0, counts.kfuncs_max, counts.iterations_max)
+        })
+    };
+    let (small, large) = (most(32)[0], most(256)[0]);
+    assert!(small.0 && large.0);
+    assert!(large.1 <= small.1 && large.2 <= small.2, "{small:?}, then {large:?}");
+}
+
+#[test]
+fn errors_in_scenarios_name_line_and_field() {
+    let with = |guest: &str, host: &str| {
+        format!("length_ms = 10\nwork = []\n[guest]\n{guest}\n[host]\n{host}\n")
+    };
+    for (text, line, field) in [
+        (with("vcpus = 2000", ""), "line 4", "vcpus"),
+        (with("vcpus = 4", "smt = 3"), "line 6", "smt"),
+        (with("vcpus = 4", "pins = [[0], [9], [0], [0]]"), "pCPU 9", "pcpus"),
+        (with("vcpus = 4", "pins = [[0]]"), "line 6", "pins"),
+        (with("vcpus = \"four\"", ""), "line 4", "vcpus"),
+        (with("vcpus = 4\nspeed = 3", ""), "line 5", "speed"),
+    ] {
+        let error = parse(&text).err().unwrap_or_default();
+        assert!(error.contains(line) && error.contains(field), "{error}");
+    }
+}
+
+#[test]
+fn all_scenarios_that_come_with_it_can_be_read() {
+    for folder in ["scenarios", "papers", "trust"] {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let parsed = parse(&text);
+            assert!(parsed.is_ok(), "{:?}: {:?}", entry.path(), parsed.err());
+        }
+    }
+    let short = "about = \"x\"\nlength_ms = 200\nguest = { vcpus = 1 }\n[[work]]\nname = \"cpu\"\n\
+                 kind = { compute = { tasks = 1, chunk_us = 100 } }\n\
+                 [[metric]]\nof = \"cpu\"\nstat = \"rate\"\n";
+    let values = compare::values(&scenario(short), "eevdf", 2).unwrap_or_default();
+    assert!(values.len() == 2 && values.iter().all(|ns| *ns > 0.9e9), "{values:?}");
+}
