@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What a vCPU runs next. In this order: a task that nears the wait bound; normal work of its own;
- * normal work of others, if it would be idle or best-effort otherwise; best-effort work likewise.
- * It moves one task to its local queue, when it is about to run it.
+ * What a vCPU runs next. In this order: a task that nears the wait bound; one that waits for a vCPU
+ * which does not wake; normal work of its own; normal work of others, if it would be idle or
+ * best-effort otherwise; best-effort work likewise. It moves one task to its local queue, when it
+ * is about to run it.
  */
-#include "vaware.bpf.h"
+#include "harvest.bpf.h"
 
 /* Return how long @p has been waiting, by the stamp that the kernel's watchdog goes by. */
 static u64 waited_ns(const struct task_struct *p)
@@ -45,9 +46,30 @@ static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
 	return found;
 }
 
-/* Take from the queues of other vCPUs, nearest first, at most STEAL_ATTEMPTS of them. */
+/* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
+static bool take_over(struct vcpu_ctx *v)
+{
+	u32 stuck = v->rescue_from;
+
+	if (!stuck)
+		return false;
+	v->rescue_from = 0;
+	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(stuck - 1, false), 0)) {
+		count(VAWARE_RESCUE_WON_FIRST);
+		return false;
+	}
+	count(VAWARE_RESCUE_WON_HEDGE);
+	return true;
+}
+
+/*
+ * Take from the queues of other vCPUs, nearest first, at most STEAL_ATTEMPTS of them. A vCPU that
+ * is banned leaves the work alone that others can do.
+ */
 static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 {
+	u32 class = best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT;
+	u32 flags = vcpu_flags(cpu);
 	u32 others = nr_vcpus - 1;
 	u32 tries = others < STEAL_ATTEMPTS ? others : STEAL_ATTEMPTS;
 	u32 at = others > STEAL_ATTEMPTS ? v->steal_cursor : 0;
@@ -56,6 +78,8 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 	bpf_for (i, 0, tries) {
 		u32 victim = (cpu + 1 + (at + i) % others) % nr_vcpus;
 
+		if (flags && !rwc_takes(flags, vcpu_flags(victim), class))
+			continue;
 		if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
 			count(VAWARE_DISPATCH_STEAL);
 			return true;
@@ -72,7 +96,8 @@ static bool pull(s32 cpu, struct vcpu_ctx *v, u64 now)
 	struct task_struct *head;
 	u64 dsq_id;
 
-	if (time_before(now, v->balance_next_ns) || !policy_on(VAWARE_POLICY_BALANCE))
+	if (time_before(now, v->balance_next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
+	    rwc_banned(vcpu_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
 	v->balance_next_ns = now + BALANCE_INTERVAL_NS;
 	victim = v->balance_cursor + 1 < nr_vcpus ? v->balance_cursor + 1 : 0;
@@ -127,14 +152,84 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, best_effort);
 }
 
+/* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */
+static s32 better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	bool is_banned = rwc_banned(vcpu_flags(cpu), v->run_class);
+	const struct cpumask *idle;
+	u32 i, best_1024, fit_1024;
+	s32 best = -1;
+
+	if (!in || !in->flags || is_pinned(prev))
+		return -1;
+	if (!is_banned &&
+	    (!policy_on(VAWARE_POLICY_CAPACITY) || v->run_class != VAWARE_CLASS_THROUGHPUT))
+		return -1;
+	idle = scx_bpf_get_idle_cpumask();
+	best_1024 = is_banned ? 0 : fit_of(cpu, idle);
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+
+		if (!o)
+			break;
+		if (!bpf_cpumask_test_cpu(other, idle) || !may_use(prev, v->run_class, other))
+			continue;
+		fit_1024 = fit_of(other, idle);
+		if (best < 0 ? place_gains(best_1024, fit_1024) : fit_1024 > best_1024) {
+			best_1024 = fit_1024;
+			best = other;
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (best < 0 || !scx_bpf_test_and_clear_cpu_idle(best))
+		return -1;
+	count(is_banned ? VAWARE_RWC_LEFT : VAWARE_CAPACITY_MOVED);
+	return best;
+}
+
+/* Return true if @prev leaves @cpu now. ops.enqueue sends it where it goes. */
+static bool leaves(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct task_ctx *t = task_ctx_of(prev);
+	struct vcpu_ctx *o;
+	s32 other;
+
+	if (!t)
+		return false;
+	other = harvest_leave(prev, cpu, v, now);
+	if (other >= 0) {
+		t->guest = 1;
+	} else {
+		other = better_for(prev, cpu, v, now);
+		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+		if (!o)
+			return false;
+		begin_wake(other, o, now);
+	}
+	charge(prev, t, cpu, v, now);
+	t->leaves_for = other + 1;
+	return true;
+}
+
 void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u64 now = now_ns();
+	bool expects;
 
-	if (!v || dispatch_overdue(cpu, v, now) || pull(cpu, v, now))
+	if (!v)
+		return;
+	end_wake(v, now);
+	expects = harvest_answer(v, now);
+	if (dispatch_overdue(cpu, v, now) || take_over(v) || pull(cpu, v, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+		if (leaves(prev, cpu, v, now)) {
+			take_own(cpu, false);
+			return;
+		}
 		if (replace(cpu, v, prev))
 			return;
 		advance_vclock(v, v->run_vtime);
@@ -143,7 +238,9 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		count(VAWARE_DISPATCH_KEEP);
 		return;
 	}
-	if (take_own(cpu, false) || steal(cpu, v, false) || take_own(cpu, true))
+	if (take_own(cpu, false) || steal(cpu, v, false) || take_own(cpu, true) ||
+	    steal(cpu, v, true))
 		return;
-	steal(cpu, v, true);
+	if (expects) /* stay awake for the task, without waiting here */
+		kick(cpu, SCX_KICK_IDLE);
 }

@@ -27,6 +27,18 @@ enum vaware_policy {
 	VAWARE_POLICY_SYNC = 1 << 1,
 	/* A busy vCPU takes work from a longer or stuck queue once in a while. */
 	VAWARE_POLICY_BALANCE = 1 << 2,
+	/* Latency-sensitive tasks go to the vCPU with the least expected delay (vSched's bvs). */
+	VAWARE_POLICY_BVS = 1 << 3,
+	/* CPU-bound tasks leave a vCPU before it is stopped, for one that is awake (vSched's ivh).
+	 */
+	VAWARE_POLICY_IVH = 1 << 4,
+	/* A wake-up that has not begun to run in time is hedged by waking a second vCPU. */
+	VAWARE_POLICY_RESCUE = 1 << 5,
+	/* Stragglers serve best-effort work only, and one vCPU of a stack is used (vSched's rwc).
+	 */
+	VAWARE_POLICY_RWC = 1 << 6,
+	/* CPU-bound tasks go to the vCPUs with the most capacity, on cores of their own first. */
+	VAWARE_POLICY_CAPACITY = 1 << 7,
 };
 
 /* Task classes, by which waits and run time are told apart. */
@@ -59,6 +71,22 @@ enum vaware_counter {
 	VAWARE_YIELD_IGNORED,	 /* sched_yield with nobody waiting: cost nothing */
 	VAWARE_KICKS,		 /* inter-processor interrupts asked for */
 	VAWARE_LOCK_WAITS_LONG,	 /* spinlock waits of 1 ms or more */
+	VAWARE_BVS_PICKED,	 /* wake-up: vCPU chosen by expected delay */
+	VAWARE_BVS_QUEUED,	 /* the same, a busy one */
+	VAWARE_IVH_ASKED,	 /* claimed a vCPU for a task that had better leave its own */
+	VAWARE_IVH_MOVED,	 /* the task left in time, for a vCPU that was awake */
+	VAWARE_IVH_LATE,	 /* the target or the source answered too late: it ran on */
+	VAWARE_IVH_USELESS,	 /* the task no longer ran when the target was awake */
+	VAWARE_RESCUE_WATCHED,	 /* wake-ups under watch: the vCPU had been slow before */
+	VAWARE_RESCUE_HEDGED,	 /* second vCPUs woken: the extra wake-ups */
+	VAWARE_RESCUE_WON_FIRST, /* the first vCPU had taken the task when the second one came */
+	VAWARE_RESCUE_WON_HEDGE, /* the second vCPU took it */
+	VAWARE_RESCUE_NOBODY,	 /* no second vCPU was idle or ran best-effort work */
+	VAWARE_RESCUE_YIELDED, /* best-effort work made way for normal work that waited elsewhere */
+	VAWARE_RWC_AVOIDED,    /* wake-up: moved off a vCPU that is banned */
+	VAWARE_RWC_LEFT,       /* a task left the banned vCPU that it ran on */
+	VAWARE_RWC_FORCED,     /* a task was placed on a banned vCPU: it may run nowhere else */
+	VAWARE_CAPACITY_MOVED, /* a CPU-bound task moved to an idle vCPU with more capacity */
 	VAWARE_NR_COUNTERS,
 };
 
@@ -70,6 +98,7 @@ enum vaware_counter {
 enum vaware_vcpu_flag {
 	VAWARE_VCPU_STRAGGLER = 1 << 0, /* far slower than the others: for best-effort work */
 	VAWARE_VCPU_STACKED = 1 << 1,	/* shares its time with another that is used instead */
+	VAWARE_VCPU_UNEVEN = 1 << 2,	/* vCPUs of this VM differ in what they give to a task */
 };
 
 /* vCPUs that a decision looks at: the bound that holds for any number of vCPUs. */
@@ -103,6 +132,8 @@ struct vaware_stats {
 	u64 run_ns[VAWARE_NR_CLASSES]; /* charged run time: stolen time is not in it */
 	u64 stolen_ns; /* taken from a running task by the hypervisor, as far as known */
 	u64 switches;
+	u64 bvs_predicted_ns; /* sums over those waits that bvs has predicted */
+	u64 bvs_actual_ns;
 	u64 lock_wait_max_ns;
 };
 

@@ -16,7 +16,13 @@ const volatile bool timers_emulated = false;
 const volatile bool log_gaps = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
-u64 policies = VAWARE_POLICY_PREEMPT | VAWARE_POLICY_SYNC | VAWARE_POLICY_BALANCE;
+u64 policies = ~0ULL;
+u64 uneven_until_ns;
+u64 wake_typical_ns = 50 * NS_PER_US;
+u32 best_effort_vcpus;
+
+/* rescue.bpf.c */
+extern int vaware_prepare_hedges(void);
 
 /* activity.bpf.c */
 extern int vact_init(s32 cpu);
@@ -42,7 +48,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (err)
 			return err;
 	}
-	return 0;
+	return vaware_prepare_hedges();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

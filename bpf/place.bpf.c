@@ -3,7 +3,14 @@
  * Where a task goes that has become runnable: an idle vCPU, its waker's, or the queue of its own;
  * and whether it takes the vCPU from the task that runs there.
  */
-#include "vaware.bpf.h"
+#include "hedge.bpf.h"
+
+/* Where a task goes. */
+struct choice {
+	s32 cpu;      /* -1: nowhere better than where it was */
+	bool idle;    /* it was idle, and has been claimed */
+	u64 delay_ns; /* expected, by bvs; 0: not known */
+};
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
 static bool any_idle(void)
@@ -27,6 +34,82 @@ static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
 	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
 		return prev_cpu;
 	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+}
+
+/*
+ * Return true if a task of @class that ran on @cpu last has to look at what the vCPUs are. Where
+ * they are all alike there is nothing to choose.
+ */
+static bool has_to_look(s32 cpu, u32 class, u64 now)
+{
+	const struct vaware_vcpu_inputs *in;
+
+	if (class == VAWARE_CLASS_LATENCY && policy_on(VAWARE_POLICY_BVS) &&
+	    (time_before(now, uneven_until_ns) || best_effort_vcpus || vcpu_stopped(cpu, now)))
+		return true;
+	if (class != VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
+	    best_effort_vcpus)
+		return true;
+	if (!policy_on(VAWARE_POLICY_RWC) && !policy_on(VAWARE_POLICY_CAPACITY))
+		return false;
+	in = inputs_of(cpu);
+	return in && in->flags;
+}
+
+/*
+ * Choose a vCPU for @p, of @class, which ran on @prev_cpu last: the cheapest among that and the
+ * vCPUs near it, or the first that is good enough.
+ */
+static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, struct choice *to)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(prev_cpu);
+	u64 least_ns = ~0ULL;
+	s32 best = -1;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS + 1) {
+		s32 cpu = i ? near_vcpu(in, prev_cpu, i - 1) : prev_cpu;
+		u64 cost_ns;
+
+		if (cpu < 0 || cpu >= nr_vcpus)
+			break;
+		if (!may_use(p, class, cpu))
+			continue;
+		cost_ns = vcpu_cost_ns(cpu, class, now);
+		if (i)
+			cost_ns += MOVE_NS;
+		if (cost_ns >= least_ns)
+			continue;
+		least_ns = cost_ns;
+		best = cpu;
+		if (bvs_good(cost_ns))
+			break;
+	}
+	to->cpu = best;
+	to->idle = best >= 0 && scx_bpf_test_and_clear_cpu_idle(best);
+	to->delay_ns = least_ns;
+}
+
+/*
+ * Find an idle vCPU for @p, or a busy one that is better than @prev_cpu. A vCPU that is banned
+ * serves those that may run nowhere else.
+ */
+static void find_vcpu(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, struct choice *to)
+{
+	to->cpu = -1;
+	to->idle = false;
+	to->delay_ns = 0;
+	if (has_to_look(prev_cpu, class, now)) {
+		choose(p, class, prev_cpu, now, to);
+		if (to->cpu >= 0) {
+			if (to->cpu != prev_cpu && rwc_banned(vcpu_flags(prev_cpu), class))
+				count(VAWARE_RWC_AVOIDED);
+			return;
+		}
+		count(VAWARE_RWC_FORCED);
+	}
+	to->cpu = claim_idle(p, prev_cpu);
+	to->idle = to->cpu >= 0;
 }
 
 /*
@@ -77,73 +160,104 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 	}
 }
 
+/* Let @p, which has woken on this vCPU @this_cpu, run on @cpu, idle and claimed. */
+static void wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 this_cpu, s32 cpu,
+			 struct vcpu_ctx *v, u64 now)
+{
+	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
+	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now), 0);
+	begin_wake(cpu, v, now);
+	hedge_watch(this_cpu, cpu, v, now);
+}
+
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
 s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	s32 this_cpu = bpf_get_smp_processor_id(), cpu = -EBUSY;
+	struct choice to = { .cpu = -1 };
+	s32 this_cpu = bpf_get_smp_processor_id();
 	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
+	u64 now = now_ns();
 	bool follow;
-	u64 now;
+	s32 cpu;
 
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	follow = may_follow_waker(p, this_cpu, wake_flags);
 	if (!follow || !place_waker_first(here->stolen_1024))
-		cpu = claim_idle(p, prev_cpu);
-	if (cpu >= 0) {
-		v = vcpu_ctx_of(cpu);
+		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
+	t->predicted_ns = to.delay_ns;
+	if (to.idle) {
+		v = vcpu_ctx_of(to.cpu);
 		if (!v)
-			return cpu;
-		/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
-		now = now_ns();
-		wake_sent(v, cpu, now);
-		wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now), 0);
-		count(cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
-		return cpu;
+			return to.cpu;
+		wake_on_idle(p, t, this_cpu, to.cpu, v, now);
+		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
+		if (to.delay_ns)
+			count(VAWARE_BVS_PICKED);
+		return to.cpu;
 	}
 	if (follow) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
 		 */
-		begin_wait(p, t, this_cpu, here, now_ns());
+		t->predicted_ns = 0;
+		begin_wait(p, t, this_cpu, here, now);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 		count(VAWARE_PLACE_WAKER);
 		return this_cpu;
 	}
-	count(VAWARE_PLACE_QUEUED);
-	v = vcpu_ctx_of(prev_cpu);
-	if (v && bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr))
-		wake_on_busy(p, t, prev_cpu, v, 0);
-	return prev_cpu; /* if that is not allowed any more: to ops.enqueue, where the kernel says
-			  */
+	cpu = to.cpu >= 0 ? to.cpu : prev_cpu;
+	count(to.cpu >= 0 ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
+	v = vcpu_ctx_of(cpu);
+	if (v && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		wake_on_busy(p, t, cpu, v, 0);
+	return cpu; /* if that is not allowed any more: to ops.enqueue, where the kernel says */
+}
+
+/* Send @p, which leaves its vCPU, to the one that has been chosen for it. */
+static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	s32 cpu = (s32)t->leaves_for - 1;
+	struct vcpu_ctx *v;
+
+	if (cpu < 0)
+		return false;
+	t->leaves_for = 0;
+	v = vcpu_ctx_of(cpu);
+	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_pinned(p))
+		return false;
+	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()),
+		enq_flags & ~SCX_ENQ_LAST);
+	kick(cpu, v->run_class == VAWARE_CLASS_BEST_EFFORT ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+	return true;
 }
 
 /* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
 static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	u32 waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
-	struct vcpu_ctx *v;
 	u64 now = now_ns();
-	s32 idle;
+	struct choice to;
+	struct vcpu_ctx *v;
 
 	if (!place_leave_on_expiry(waiting, is_pinned(p)))
 		return false;
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (idle < 0)
+	if (!any_idle())
 		return false;
-	v = vcpu_ctx_of(idle);
+	find_vcpu(p, task_class(p, t), cpu, now, &to);
+	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
 	if (!v)
 		return false;
-	wake_sent(v, idle, now);
-	wait_on(p, idle, SLICE_ALONE_NS, begin_wait(p, t, idle, v, now), enq_flags);
-	kick(idle, SCX_KICK_IDLE);
+	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, now), enq_flags);
+	begin_wake(to.cpu, v, now);
+	kick(to.cpu, SCX_KICK_IDLE);
 	count(VAWARE_EXPIRED_TO_IDLE);
 	return true;
 }
 
 /*
- * What ops.select_cpu has not queued: tasks whose slice ended, pinned ones that wake, and those
- * whose affinity, weight or policy has changed.
+ * What ops.select_cpu has not queued: tasks whose slice ended, those that leave their vCPU, pinned
+ * ones that wake, and those whose affinity, weight or policy has changed.
  */
 void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -154,7 +268,11 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!v || !t) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags);
 	} else if (!(enq_flags & SCX_ENQ_WAKEUP)) {
-		if (!expired_to_idle(p, t, cpu, enq_flags))
+		if (leave(p, t, enq_flags))
+			return;
+		if (enq_flags & SCX_ENQ_LAST) /* nobody else would take it */
+			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
+		else if (!expired_to_idle(p, t, cpu, enq_flags))
 			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
 	} else if (is_vcpu_kthread(p)) {
 		/*

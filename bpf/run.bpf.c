@@ -2,7 +2,7 @@
 /*
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
-#include "vaware.bpf.h"
+#include "harvest.bpf.h"
 
 /* activity.bpf.c: a tick on @cpu, at which a task of ours runs. */
 extern int vact_tick(s32 cpu);
@@ -19,6 +19,11 @@ static void end_wait(struct task_ctx *t, u32 class, u64 now)
 	wait_ns = time_delta(now, t->queued_ns);
 	t->queued_ns = 0;
 	bucket = account_wait_bucket(wait_ns);
+	if (s && t->predicted_ns) {
+		s->bvs_predicted_ns += t->predicted_ns;
+		s->bvs_actual_ns += wait_ns;
+	}
+	t->predicted_ns = 0;
 	if (!s || class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
 	s->switches++;
@@ -65,17 +70,42 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 
 	if (!v || !t)
 		return;
+	end_wake(v, now);
 	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
 	advance_vclock(v, t->vtime);
 	v->yielded = 0;
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
+	v->run_guest = t->guest;
+	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
+		__sync_fetch_and_add(&best_effort_vcpus, 1);
 	v->run_vtime = t->vtime;
 	v->run_burst_ns = t->burst_ns;
 	v->run_started_ns = now;
 	v->beat_ns = now;
 	vact_running(cpu, v, now);
 	end_wait(t, v->run_class, now);
+}
+
+/* Return true if normal work that may run on @cpu waits for another vCPU near it. */
+static bool is_needed(s32 cpu)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	struct task_struct *head;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+
+		if (other < 0)
+			break;
+		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
+			continue;
+		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
+		if (head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
+			return true;
+	}
+	return false;
 }
 
 void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
@@ -91,6 +121,13 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
+	harvest_consider(p, t, cpu, v, v->beat_ns);
+	if (v->run_class == VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
+	    is_needed(cpu)) {
+		scx_bpf_task_set_slice(p, 0);
+		count(VAWARE_RESCUE_YIELDED);
+		return;
+	}
 	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))) {
 		advance_vclock(v, t->vtime);
 		return;
@@ -114,8 +151,11 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		return;
 	charge(p, t, cpu, v, now);
 	vact_stopping(cpu, v, now);
+	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
+		__sync_fetch_and_sub(&best_effort_vcpus, 1);
 	v->run_class = VAWARE_CLASS_NONE;
 	if (!runnable) {
+		t->guest = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
 	}

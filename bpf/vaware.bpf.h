@@ -11,8 +11,12 @@
 #include "intf.h"
 #include "policy/account.h"
 #include "policy/activity.h"
+#include "policy/bvs.h"
+#include "policy/ivh.h"
 #include "policy/place.h"
 #include "policy/queue.h"
+#include "policy/rescue.h"
+#include "policy/rwc.h"
 #include "policy/tunables.h"
 #include "policy/vtime.h"
 
@@ -57,6 +61,7 @@ struct vcpu_ctx {
 	u64 run_burst_ns; /* its run time since it woke, then */
 	u32 run_class;	  /* enum vaware_class */
 	u32 run_weight;
+	u32 run_guest;	  /* it has been moved here by a policy */
 	u32 yielded;	  /* it called sched_yield while others waited */
 	u64 wake_sent_ns; /* when a waker woke it from idle, 0: none did; written by the waker */
 	u32 stolen_1024;  /* decaying share of stolen time */
@@ -81,6 +86,23 @@ struct vcpu_ctx {
 	u64 spans_faded_ns;
 	u64 steal_stat_seen; /* steal_stat_ns is one */
 
+	/* Wake-ups of the vCPU (vcpus.bpf.h). */
+	u64 claimed_ns; /* a waker claimed it, idle, at this time; 0: it has run since */
+	u64 wake_ns;	/* its wake-up latency, as expected at wake_at_ns */
+	u64 wake_at_ns;
+	u32 wakes;
+	u32 rescue_from; /* number + 1 of the vCPU to whose queue it has been sent */
+
+	/* Harvesting (harvest.bpf.h). As a target, written by the source: */
+	u32 ivh_claim; /* number + 1 of the source */
+	/* as a source: */
+	u32 ivh_target;	   /* number + 1 of the target */
+	s32 ivh_pid;	   /* the task that would leave */
+	u32 ivh_cursor;	   /* where to look for a target first */
+	u64 ivh_asked_ns;  /* when this vCPU asked */
+	u64 ivh_called_ns; /* when it was asked */
+	u64 ivh_awake_ns;  /* when it was awake after that */
+
 	/*
 	 * The spinlock that it waits for. One is enough: where an interrupt waits as well, the
 	 * outer wait is not seen.
@@ -95,7 +117,10 @@ struct task_ctx {
 	u64 queued_ns; /* when it began to wait; 0: it does not wait */
 	u64 burst_ns;  /* run time since it last woke */
 	u64 burst_avg_ns;
+	u64 predicted_ns; /* wait that bvs expects; 0: it has not chosen */
 	u32 vcpu;
+	u32 leaves_for; /* number + 1 of the vCPU to go to when it is next queued */
+	u32 guest;	/* moved by a policy since it last slept */
 };
 
 struct {
@@ -118,16 +143,16 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
 	__type(key, u32);
-	__type(value, struct vaware_vcpu_inputs);
-} vcpu_inputs SEC(".maps") __weak;
+	__type(value, struct vaware_activity);
+} vcpu_activity SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
 	__type(key, u32);
-	__type(value, struct vaware_activity);
-} vcpu_activity SEC(".maps") __weak;
+	__type(value, struct vaware_vcpu_inputs);
+} vcpu_inputs SEC(".maps") __weak;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
@@ -410,6 +435,7 @@ static inline struct running running_on(const struct vcpu_ctx *v, u64 now)
 		.ran_ns = time_delta(now, v->run_started_ns),
 		.burst_ns = v->run_burst_ns,
 		.unbilled_ns = time_delta(now, v->beat_ns),
+		.guest = v->run_guest,
 	};
 
 	return r;

@@ -13,6 +13,16 @@
 #define SPAN_FIRST_BIT 15 /* bucket 1 starts at 2^15 ns = 33 us */
 #define SPAN_LAST_BIT 32  /* the last bucket starts at 2^32 ns = 4.3 s */
 
+/*
+ * For @i from 0 to below @n. In BPF the verifier has to know that it is a loop, or it follows each
+ * path through all rounds.
+ */
+#ifdef __bpf__
+#define span_for(i, n) bpf_for (i, 0, n)
+#else
+#define span_for(i, n) for (i = 0; i < (n); i++)
+#endif
+
 /* Return the bucket of struct vaware_spans that a period of @ns falls into. */
 static inline u32 span_bucket(u64 ns)
 {
@@ -109,9 +119,11 @@ static inline u32 activity_hazard_1024(const struct vaware_spans *stopped,
 				       const struct vaware_spans *idled, u64 age_ns, u64 within_ns)
 {
 	u64 until_ns = age_ns + within_ns, longer = 0, survival = 1 << 20;
-	u32 i;
+	u32 round;
 
-	for (i = VAWARE_SPAN_BUCKETS; i-- > 0;) {
+	span_for(round, VAWARE_SPAN_BUCKETS)
+	{
+		u32 i = VAWARE_SPAN_BUCKETS - 1 - round;
 		u64 start_ns = span_start_ns(i), end_ns = span_start_ns(i + 1);
 		u64 stops = stopped->weights[i], idles = idled->weights[i];
 		u64 from_1024, part_1024, at_risk, ends;

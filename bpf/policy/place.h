@@ -28,4 +28,30 @@ static inline bool place_leave_on_expiry(u32 waiting, bool pinned)
 	return waiting && !pinned;
 }
 
+/*
+ * Return what a vCPU of @capacity_1024 gives to a CPU-bound task: less where the other hardware
+ * thread of its core is busy.
+ */
+static inline u32 place_fit_1024(u32 capacity_1024, bool sibling_busy)
+{
+	u32 fit_1024 = capacity_1024 < 1024 ? capacity_1024 : 1024;
+
+	return sibling_busy ? fit_1024 * SMT_SHARE_1024 / 1024 : fit_1024;
+}
+
+/*
+ * Return what a CPU-bound task loses in its next slice on a vCPU that gives it @fit_1024, in ns, to
+ * be added to the expected delay.
+ */
+static inline u64 place_loss_ns(u32 fit_1024)
+{
+	return fit_1024 < 1024 ? SLICE_ALONE_NS * (1024 - fit_1024) / 1024 : 0;
+}
+
+/* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */
+static inline bool place_gains(u32 here_1024, u32 there_1024)
+{
+	return there_1024 * 4 > here_1024 * 5;
+}
+
 #endif

@@ -18,6 +18,7 @@ struct running {
 	u64 ran_ns;	 /* since it was switched in */
 	u64 burst_ns;	 /* run time since it woke, as of the last beat */
 	u64 unbilled_ns; /* since the last beat */
+	bool guest;	 /* it has been moved here to run on, as long as nobody of here needs it */
 };
 
 /* Return the deadline that the running task would have if it were queued now. */
@@ -35,16 +36,24 @@ static inline u64 queue_protected_ns(u32 class, const struct running *r)
 		       : PROTECTED_RUN_NS;
 }
 
+/* Return for how many ns more @r runs undisturbed by a waiting task of @class. */
+static inline u64 queue_protected_rest_ns(u32 class, const struct running *r)
+{
+	u64 protected_ns = queue_protected_ns(class, r);
+
+	return protected_ns > r->ran_ns ? protected_ns - r->ran_ns : 0;
+}
+
 /*
  * Return true if a waiting task of @class with @deadline takes the vCPU from @r within its slice:
- * at once from best-effort work, from other work once that has run its protected time and would
- * queue up behind it.
+ * at once from best-effort work and from a guest (IRS 3.3: or two tasks would chase each other),
+ * from other work once that has run its protected time and would queue up behind it.
  */
 static inline bool queue_preempts(u32 class, u64 deadline, const struct running *r)
 {
 	if (r->class == VAWARE_CLASS_NONE || class == VAWARE_CLASS_BEST_EFFORT)
 		return false;
-	if (r->class == VAWARE_CLASS_BEST_EFFORT)
+	if (r->class == VAWARE_CLASS_BEST_EFFORT || r->guest)
 		return true;
 	return r->ran_ns >= queue_protected_ns(class, r) &&
 	       vtime_before(deadline, queue_running_deadline(r));

@@ -88,4 +88,49 @@
 /* Length to expect of an inactive period while none has been seen: a usual host slice. */
 #define INACTIVE_UNKNOWN_NS (4 * NS_PER_MS)
 
+/* Half-life of what is known of a vCPU's wake-up latency. */
+#define WAKE_HALF_LIFE_NS (500 * NS_PER_MS)
+
+/* A vCPU on which a task is expected to run within this is taken without a look at the others. */
+#define WAKE_GOOD_NS (400 * NS_PER_US)
+
+/* Wake-ups of which one goes into the VM's typical latency, which is a cache line of all vCPUs. */
+#define WAKE_TYPICAL_EVERY 16
+
+/* How long an uneven vCPU keeps the policies looking at all of them. */
+#define UNEVEN_NS NS_PER_S
+
+/* What it takes to interrupt a vCPU that runs. */
+#define KICK_NS (20 * NS_PER_US)
+
+/* What a move to another vCPU costs a task: its caches. */
+#define MOVE_NS (100 * NS_PER_US)
+
+/* Limits of the time after which a wake-up is hedged. */
+#define HEDGE_MIN_NS (200 * NS_PER_US)
+#define HEDGE_MAX_NS (2 * NS_PER_MS)
+
+/* Wake-ups of one waker that are watched at a time, and times that one is hedged. */
+#define HEDGE_SLOTS 4
+#define HEDGE_ATTEMPTS 3
+
+/* What one hardware thread gets of a core while the other is busy. */
+#define SMT_SHARE_1024 640
+
+/* Run time here before a task leaves, and run time since it last woke. */
+#define IVH_MIN_RUN_NS (500 * NS_PER_US)
+#define IVH_MIN_BURST_NS (2 * NS_PER_MS)
+
+/* A vCPU that has been idle for less belongs to tasks that talk to each other. */
+#define IVH_IDLE_NS (500 * NS_PER_US)
+
+/* Probability of a stop, in 1/1024, from which another vCPU is woken. */
+#define IVH_HAZARD_1024 256
+
+/* For how long "awake" is true, and how long the target stays awake for the task. */
+#define IVH_FRESH_NS (300 * NS_PER_US)
+
+/* A target that is not awake within this time is given up. */
+#define IVH_PATIENCE_NS (20 * NS_PER_MS)
+
 #endif

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "../policy/account.h"
 #include "../policy/activity.h"
+#include "../policy/bvs.h"
+#include "../policy/ivh.h"
 #include "../policy/place.h"
 #include "../policy/queue.h"
+#include "../policy/rescue.h"
+#include "../policy/rwc.h"
 #include "../policy/tunables.h"
 #include "../policy/vtime.h"

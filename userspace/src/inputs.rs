@@ -10,6 +10,7 @@ use crate::intf;
 const NEAR: usize = intf::VAWARE_NEAR_VCPUS as usize;
 const STRAGGLER: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STRAGGLER;
 const STACKED: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STACKED;
+const UNEVEN: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_UNEVEN;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -48,6 +49,8 @@ pub struct Inputs {
     pub straggler: bool,
     /// Not used, because another vCPU of its stack is.
     pub stacked: bool,
+    /// The vCPUs of this VM differ in what they give to a task: there is something to choose.
+    pub uneven: bool,
     /// The other hardware thread of its core, or itself.
     pub sibling: u32,
     /// The lowest vCPU of its last-level cache.
@@ -71,8 +74,9 @@ impl Inputs {
         intf::vaware_vcpu_inputs {
             valid_until_jiffies,
             capacity_1024: self.capacity_1024,
-            flags: if self.straggler { STRAGGLER } else { 0 }
-                | if self.stacked { STACKED } else { 0 },
+            flags: [(self.straggler, STRAGGLER), (self.stacked, STACKED), (self.uneven, UNEVEN)]
+                .iter()
+                .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 }),
             sibling: self.sibling,
             llc: self.llc,
             nr_near: self.near.len().min(NEAR) as u32,
@@ -106,9 +110,17 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
     slow.truncate(leaders.len() / 2);
     let is_slow = |fact: &Facts| slow.iter().any(|s| s.vcpu == fact.vcpu);
 
+    let uneven = facts.windows(2).any(|pair| {
+        let of =
+            |f: &Facts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024, f.llc);
+        of(&pair[0]) != of(&pair[1])
+    }) || facts
+        .iter()
+        .any(|f| facts.iter().any(|g| f.core == g.core && f.vcpu != g.vcpu));
     facts
         .iter()
         .map(|fact| Inputs {
+            uneven,
             vcpu: fact.vcpu,
             capacity_1024: fact.capacity_1024,
             straggler: is_slow(fact),
@@ -155,6 +167,7 @@ mod tests {
     fn nothing_found_bans_nobody() {
         let inputs = plan(&vcpus(4), &[]);
         assert!(banned(&inputs).is_empty());
+        assert!(inputs.iter().all(|i| !i.uneven && i.for_kernel(1).flags == 0));
         assert_eq!(inputs[2].near, [3, 0, 1]);
         assert_eq!(inputs[2].sibling, 2);
     }

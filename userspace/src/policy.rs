@@ -16,7 +16,7 @@ pub struct Policy {
 }
 
 /// All policies.
-pub const POLICIES: [Policy; 3] = [
+pub const POLICIES: [Policy; 8] = [
     Policy {
         name: "preempt",
         bit: intf::vaware_policy_VAWARE_POLICY_PREEMPT as u64,
@@ -32,16 +32,42 @@ pub const POLICIES: [Policy; 3] = [
         bit: intf::vaware_policy_VAWARE_POLICY_BALANCE as u64,
         purpose: "a busy vCPU takes work from a longer or stuck queue",
     },
+    Policy {
+        name: "bvs",
+        bit: intf::vaware_policy_VAWARE_POLICY_BVS as u64,
+        purpose: "latency-sensitive tasks go to the vCPU with the least expected delay",
+    },
+    Policy {
+        name: "ivh",
+        bit: intf::vaware_policy_VAWARE_POLICY_IVH as u64,
+        purpose: "CPU-bound tasks leave a vCPU before it is stopped, for one that is awake",
+    },
+    Policy {
+        name: "rescue",
+        bit: intf::vaware_policy_VAWARE_POLICY_RESCUE as u64,
+        purpose: "a wake-up that has not begun to run in time wakes a second vCPU",
+    },
+    Policy {
+        name: "rwc",
+        bit: intf::vaware_policy_VAWARE_POLICY_RWC as u64,
+        purpose: "stragglers serve best-effort work only, one vCPU of a stack is used",
+    },
+    Policy {
+        name: "capacity",
+        bit: intf::vaware_policy_VAWARE_POLICY_CAPACITY as u64,
+        purpose: "CPU-bound tasks go to the vCPUs with the most capacity",
+    },
 ];
 
-/// A set of policies. Written as names joined by commas, or `all`, or `none`; in TOML also as a list.
+/// A set of policies. Written as names joined by commas, or `usual`, `all` or `none`; in
+/// TOML also as a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Written", into = "Vec<&'static str>")]
 pub struct PolicySet(u64);
 
 /// A set of policies as TOML has it.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "policies are a list of names, \"all\" or \"none\"")]
+#[serde(untagged, expecting = "policies are a list of names, \"usual\", \"all\" or \"none\"")]
 enum Written {
     Text(String),
     Names(Vec<String>),
@@ -51,6 +77,12 @@ impl PolicySet {
     /// Every policy.
     pub fn all() -> Self {
         Self(POLICIES.iter().fold(0, |bits, policy| bits | policy.bit))
+    }
+
+    /// The policies that are on unless somebody chooses: all but harvesting, which has not shown a
+    /// gain yet (docs/design.md).
+    pub fn usual() -> Self {
+        Self(Self::all().0 & !(intf::vaware_policy_VAWARE_POLICY_IVH as u64))
     }
 
     /// The bits as the kernel half reads them.
@@ -74,7 +106,7 @@ impl PolicySet {
             let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
                 let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
                 return Err(format!(
-                    "there is no policy {name:?}; choose from {}, or write all or none",
+                    "there is no policy {name:?}; choose from {}, or write usual, all or none",
                     known.join(", ")
                 ));
             };
@@ -90,6 +122,7 @@ impl FromStr for PolicySet {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "all" => Ok(Self::all()),
+            "usual" => Ok(Self::usual()),
             "none" => Ok(Self(0)),
             names => Self::from_names(&names.split(',').collect::<Vec<_>>()),
         }
@@ -131,6 +164,7 @@ mod tests {
             assert_eq!(set.to_string(), text);
         }
         assert_eq!("all".parse(), Ok(PolicySet::all()));
+        assert_eq!("usual".parse(), Ok(PolicySet::usual()));
     }
 
     #[test]

@@ -11,7 +11,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
 use probers::hypervisor::{self, Announced, Hypervisor};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
-    SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_KEEP_BUILTIN_IDLE, SCX_OPS_SWITCH_PARTIAL,
+    SCX_OPS_ENQ_LAST, SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_KEEP_BUILTIN_IDLE,
+    SCX_OPS_SWITCH_PARTIAL,
 };
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
@@ -100,12 +101,13 @@ impl<'a> Scheduler<'a> {
         let nr_vcpus = vcpus.nr_ids();
         skel.maps.vcpu_ctxs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_stats.set_max_entries(nr_vcpus)?;
-        skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
         skel.maps.beat_timers.set_max_entries(nr_vcpus)?;
         if activity.log {
             skel.maps.gap_log.set_max_entries(activity::LOG_BYTES)?;
         }
+        skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
@@ -118,7 +120,8 @@ impl<'a> Scheduler<'a> {
         rodata.log_gaps = activity.log;
         rodata.timers_emulated = announced.hypervisor == Hypervisor::Tcg;
         let ops = skel.struct_ops.vaware_mut();
-        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_KEEP_BUILTIN_IDLE;
+        ops.flags =
+            *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_ENQ_LAST | *SCX_OPS_KEEP_BUILTIN_IDLE;
         if activity.off {
             ops.update_idle = std::ptr::null_mut();
         }

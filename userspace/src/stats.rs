@@ -29,6 +29,22 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
     "yield_ignored",
     "kicks",
     "lock_waits_long",
+    "bvs_picked",
+    "bvs_queued",
+    "ivh_asked",
+    "ivh_moved",
+    "ivh_late",
+    "ivh_useless",
+    "rescue_watched",
+    "rescue_hedged",
+    "rescue_won_first",
+    "rescue_won_hedge",
+    "rescue_nobody",
+    "rescue_yielded",
+    "rwc_avoided",
+    "rwc_left",
+    "rwc_forced",
+    "capacity_moved",
 ];
 
 /// The counters of all vCPUs at one time, by vCPU number.

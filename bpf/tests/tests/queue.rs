@@ -13,7 +13,7 @@ const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
 prop_compose! {
     fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,
                      burst_ns in 0..1_000 * MS, unbilled_ns in 0..5 * MS) -> running {
-        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns }
+        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns, guest: false }
     }
 }
 
@@ -23,6 +23,24 @@ proptest! {
         let r = running { class: BEST_EFFORT, ..r };
         prop_assert!(pure!(queue_preempts(LATENCY, deadline, &r)));
         prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &r)));
+    }
+
+    #[test]
+    fn a_guest_gives_way_at_once(deadline: u64, r in any_running()) {
+        let guest = running { guest: true, ..r };
+        if r.class != NONE {
+            prop_assert!(pure!(queue_preempts(LATENCY, deadline, &guest)));
+            prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &guest)));
+        }
+        prop_assert!(!pure!(queue_preempts(BEST_EFFORT, deadline, &guest)));
+    }
+
+    #[test]
+    fn protection_runs_out(class in 0..NONE, r in any_running()) {
+        let rest = pure!(queue_protected_rest_ns(class, &r));
+        let later = running { ran_ns: r.ran_ns + rest, ..r };
+        prop_assert_eq!(pure!(queue_protected_rest_ns(class, &later)), 0);
+        prop_assert!(rest <= pure!(queue_protected_ns(class, &r)));
     }
 
     #[test]

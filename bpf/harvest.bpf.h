@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Harvesting (policy/ivh.h): the handshake by which a running task moves to a vCPU that is proven
+ * awake. Source and target meet in three fields of the target: who has claimed it
+ * (compare-and-swap), when it was called (the source writes) and when it was awake (the target
+ * writes).
+ */
+#ifndef VAWARE_HARVEST_BPF_H
+#define VAWARE_HARVEST_BPF_H
+
+#include "vcpus.bpf.h"
+
+/* Source: take the claim back from the target that @v has asked. */
+static inline void harvest_forget(s32 cpu, struct vcpu_ctx *v)
+{
+	struct vcpu_ctx *target = vcpu_ctx_of(v->ivh_target - 1);
+
+	v->ivh_target = 0;
+	if (target)
+		__sync_val_compare_and_swap(&target->ivh_claim, cpu + 1, 0);
+}
+
+/*
+ * Source: find a target for @p, first one that runs best-effort work, else one that has been idle
+ * for long enough. Return it, or -1. The search begins where the last one succeeded.
+ */
+static inline s32 harvest_find(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	u32 from = v->ivh_cursor, i;
+	s32 found = -1;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		u32 others = in ? in->nr_near : nr_vcpus - 1;
+		s32 other = others ? near_vcpu(in, cpu, (from + i) % others) : -1;
+		struct vcpu_ctx *o;
+		const struct vaware_activity *a;
+
+		if (i >= others)
+			break;
+		o = vcpu_ctx_of(other);
+		if (!o || o->ivh_claim || !may_use(p, VAWARE_CLASS_THROUGHPUT, other))
+			continue;
+		if (runs_best_effort(other, o, now)) {
+			found = other;
+			break;
+		}
+		a = activity_of(other);
+		if (found < 0 && a && bpf_cpumask_test_cpu(other, idle) &&
+		    ivh_idle_enough(time_delta(now, a->since_ns))) {
+			found = other;
+			v->ivh_cursor = (from + i) % others;
+			if (!best_effort_vcpus)
+				break;
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
+/* Source: claim vCPU @other, and wake or interrupt it. */
+static inline void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other,
+			       u64 now)
+{
+	struct vcpu_ctx *o = vcpu_ctx_of(other);
+	bool busy;
+
+	if (!o)
+		return;
+	busy = o->run_class == VAWARE_CLASS_BEST_EFFORT;
+	if (__sync_val_compare_and_swap(&o->ivh_claim, 0, cpu + 1))
+		return;
+	if (!busy && !scx_bpf_test_and_clear_cpu_idle(other)) {
+		o->ivh_claim = 0;
+		return;
+	}
+	o->ivh_called_ns = now;
+	v->ivh_target = other + 1;
+	v->ivh_asked_ns = now;
+	v->ivh_pid = p->pid;
+	if (busy) {
+		kick(other, SCX_KICK_PREEMPT);
+	} else {
+		begin_wake(other, o, now);
+		kick(other, SCX_KICK_IDLE);
+	}
+	count(VAWARE_IVH_ASKED);
+}
+
+/*
+ * Source, from the beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had better
+ * leave before this one is stopped.
+ */
+static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu,
+				    struct vcpu_ctx *v, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	struct ivh_task task = {
+		.class = v->run_class,
+		.ran_ns = time_delta(now, v->run_started_ns),
+		.burst_ns = t->burst_ns + time_delta(now, v->beat_ns),
+		.hazard_1024 = 1024,
+	};
+	struct vcpu_ctx *o;
+	s32 other;
+
+	if (!policy_on(VAWARE_POLICY_IVH) || !a || !a->active_avg_ns || !ivh_leaves(&task) ||
+	    is_pinned(p))
+		return;
+	if (v->ivh_target) {
+		if (time_delta(now, v->ivh_asked_ns) < IVH_PATIENCE_NS)
+			return;
+		harvest_forget(cpu, v);
+		count(VAWARE_IVH_LATE);
+	}
+	other = harvest_find(p, cpu, v, now);
+	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+	if (!o)
+		return;
+	task.hazard_1024 = vcpu_hazard_1024(cpu, now, ivh_ahead_ns(expected_wake_ns(o, now)));
+	if (ivh_leaves(&task))
+		harvest_ask(p, cpu, v, other, now);
+}
+
+/*
+ * Source, when asked to reschedule: return the vCPU that @prev leaves for now, or -1 if it stays.
+ */
+static inline s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	s32 other = (s32)v->ivh_target - 1;
+	struct vcpu_ctx *o;
+	u32 answer;
+
+	if (other < 0)
+		return -1;
+	o = vcpu_ctx_of(other);
+	if (!o)
+		return -1;
+	answer = o->ivh_claim == cpu + 1
+			 ? ivh_judge(v->ivh_asked_ns, o->ivh_awake_ns, prev->pid == v->ivh_pid, now)
+			 : IVH_LATE;
+	if (answer == IVH_PENDING)
+		return -1;
+	harvest_forget(cpu, v);
+	if (answer == IVH_GO && may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
+		count(VAWARE_IVH_MOVED);
+		return other;
+	}
+	count(answer == IVH_LATE ? VAWARE_IVH_LATE : VAWARE_IVH_USELESS);
+	v->ivh_cursor++; /* another one next time */
+	return -1;
+}
+
+/*
+ * Target, whenever it looks for work: tell the source that it is awake. Return true if it should
+ * look again at once, because the task may come at any moment.
+ */
+static inline bool harvest_answer(struct vcpu_ctx *v, u64 now)
+{
+	u32 claim = v->ivh_claim;
+
+	if (!claim)
+		return false;
+	if (time_before(v->ivh_awake_ns, v->ivh_called_ns)) {
+		v->ivh_awake_ns = now;
+		kick(claim - 1, SCX_KICK_PREEMPT);
+		return true;
+	}
+	if (time_delta(now, v->ivh_awake_ns) < IVH_FRESH_NS)
+		return true;
+	__sync_val_compare_and_swap(&v->ivh_claim, claim, 0);
+	return false;
+}
+
+#endif /* VAWARE_HARVEST_BPF_H */

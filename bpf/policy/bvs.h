@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Biased vCPU selection (vSched 3.2): a task goes where it will run soonest, by one number for
+ * every state that a vCPU can be in: the expected delay.
+ */
+#ifndef VAWARE_POLICY_BVS_H
+#define VAWARE_POLICY_BVS_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+/* A vCPU that a waking task could go to. */
+struct candidate {
+	u32 class;	  /* enum vaware_class of what runs there; VAWARE_CLASS_NONE: it is idle */
+	u32 waiting;	  /* tasks of normal work in its queue */
+	bool stopped;	  /* it is believed to be stopped by the hypervisor */
+	u64 rest_ns;	  /* if so: how long that is expected to last */
+	u64 wake_ns;	  /* if idle: its expected wake-up latency */
+	u64 protected_ns; /* if busy: how long what runs there is not preempted */
+};
+
+/* Return in how many ns a waking task of normal work is expected to run on @c. */
+static inline u64 bvs_delay_ns(const struct candidate *c)
+{
+	u64 queue_ns = c->waiting * SLICE_NS;
+
+	if (c->class == VAWARE_CLASS_NONE)
+		return c->wake_ns + queue_ns;
+	if (c->class != VAWARE_CLASS_BEST_EFFORT)
+		queue_ns += c->protected_ns;
+	return KICK_NS + queue_ns + (c->stopped ? c->rest_ns : 0);
+}
+
+/*
+ * Return how long an inactive period that has lasted @age_ns is expected to go on, where they last
+ * @average_ns: the rest of an average one; of a longer one, half an average more. This is the
+ * estimate for the wake-up path; activity_rest_ns() is the better one, and dearer.
+ */
+static inline u64 bvs_rest_ns(u64 average_ns, u64 age_ns)
+{
+	u64 least_ns = average_ns / 2;
+
+	return age_ns + least_ns < average_ns ? average_ns - age_ns : least_ns;
+}
+
+/*
+ * Return the wake-up latency to expect @age_ns after it was last put at @latency_ns. It halves
+ * every half-life, so that a vCPU that nobody wakes any more is tried again.
+ */
+static inline u64 bvs_wake_ns(u64 latency_ns, u64 age_ns)
+{
+	u64 halvings = age_ns / WAKE_HALF_LIFE_NS;
+
+	if (halvings >= 32)
+		return 0;
+	latency_ns >>= halvings;
+	return latency_ns - latency_ns / 2 * (age_ns % WAKE_HALF_LIFE_NS / NS_PER_US) /
+				    (WAKE_HALF_LIFE_NS / NS_PER_US);
+}
+
+/*
+ * Return the wake-up latency to expect after one of @sample_ns, where @expected_ns was expected:
+ * half of what was too little is made good at once, and what was too much is left to decay. So it
+ * follows the long ones, which make the tail, not the mean.
+ */
+static inline u64 bvs_wake_learnt_ns(u64 expected_ns, u64 sample_ns)
+{
+	if (sample_ns <= expected_ns)
+		return expected_ns;
+	return expected_ns + (sample_ns - expected_ns) / 2;
+}
+
+/* Return true if a task that would run after @delay_ns need not look any further. */
+static inline bool bvs_good(u64 delay_ns)
+{
+	return delay_ns <= WAKE_GOOD_NS;
+}
+
+#endif

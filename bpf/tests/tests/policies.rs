@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of biased selection, harvesting, rescue, relaxed work conservation and capacity.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const US: u64 = 1_000;
+const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
+const LATENCY: u32 = vaware_class_VAWARE_CLASS_LATENCY;
+const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
+const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
+const KERNEL: u32 = vaware_class_VAWARE_CLASS_KERNEL;
+const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
+const STRAGGLER: u32 = vaware_vcpu_flag_VAWARE_VCPU_STRAGGLER;
+const STACKED: u32 = vaware_vcpu_flag_VAWARE_VCPU_STACKED;
+const UNEVEN: u32 = vaware_vcpu_flag_VAWARE_VCPU_UNEVEN;
+
+prop_compose! {
+    fn any_candidate()(class in 0..=NONE, waiting in 0..1_000u32, stopped: bool, rest_ns in 1..S,
+                       wake_ns in 0..S, protected_ns in 0..3 * MS) -> candidate {
+        candidate { class, waiting, stopped, rest_ns, wake_ns, protected_ns }
+    }
+}
+
+prop_compose! {
+    fn any_flags()(straggler: bool, stacked: bool, uneven: bool) -> u32 {
+        u32::from(straggler) * STRAGGLER | u32::from(stacked) * STACKED | u32::from(uneven) * UNEVEN
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_stopped_vcpu_is_never_preferred_to_the_same_one_active(c in any_candidate()) {
+        let stopped = candidate { stopped: true, ..c };
+        let active = candidate { stopped: false, ..c };
+        let (there, here) = pure!((bvs_delay_ns(&stopped), bvs_delay_ns(&active)));
+        prop_assert!(there >= here);
+        if c.class != NONE {
+            prop_assert!(there > here);
+        }
+    }
+
+    #[test]
+    fn a_longer_queue_never_shortens_the_delay(c in any_candidate(), more in 1..100u32) {
+        let longer = candidate { waiting: c.waiting + more, ..c };
+        prop_assert!(pure!(bvs_delay_ns(&longer)) > pure!(bvs_delay_ns(&c)));
+    }
+
+    #[test]
+    fn best_effort_work_is_no_hindrance(c in any_candidate()) {
+        let runs = |class| candidate { class, stopped: false, ..c };
+        prop_assert!(pure!(bvs_delay_ns(&runs(BEST_EFFORT))) <= pure!(bvs_delay_ns(&runs(THROUGHPUT))));
+        if c.waiting == 0 {
+            prop_assert!(pure!(bvs_good(bvs_delay_ns(&runs(BEST_EFFORT)))));
+        }
+    }
+
+    #[test]
+    fn an_idle_vcpu_is_judged_by_how_soon_it_wakes(c in any_candidate(), slower in 1..S) {
+        let idle = candidate { class: NONE, ..c };
+        let slow = candidate { wake_ns: c.wake_ns + slower, ..idle };
+        prop_assert_eq!(pure!(bvs_delay_ns(&slow)) - pure!(bvs_delay_ns(&idle)), slower);
+    }
+
+    #[test]
+    fn a_stop_goes_on_for_a_while_and_not_for_ever(average in 1..S, age in 0..10 * S) {
+        let rest = pure!(bvs_rest_ns(average, age));
+        prop_assert!(rest >= average / 2 && rest <= average);
+    }
+
+    #[test]
+    fn what_is_known_of_a_wake_up_fades(latency in 0..10 * S, age in 0..10 * S, more in 0..10 * S) {
+        let (soon, late) = pure!((bvs_wake_ns(latency, age), bvs_wake_ns(latency, age + more)));
+        prop_assert!(late <= soon && soon <= latency);
+        prop_assert!(pure!(bvs_wake_ns(latency, age + 500 * MS)) <= soon / 2 + 1);
+    }
+
+    #[test]
+    fn expectations_follow_the_long_wake_ups(expected in 0..S, sample in 0..S) {
+        let learnt = pure!(bvs_wake_learnt_ns(expected, sample));
+        prop_assert!(learnt >= expected && learnt <= expected.max(sample));
+        prop_assert!(sample - sample.min(learnt) <= (sample - sample.min(expected)) / 2 + 1);
+    }
+
+    #[test]
+    fn the_hedge_comes_within_its_limits(typical in 0..S, more in 0..S) {
+        let within = pure!(rescue_hedge_ns(typical));
+        prop_assert!((200 * US..=2 * MS).contains(&within));
+        prop_assert!(pure!(rescue_hedge_ns(typical + more)) >= within);
+    }
+
+    #[test]
+    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US) {
+        prop_assert!(!pure!(rescue_worth_a_timer(wake, rescue_hedge_ns(typical))));
+        prop_assert!(pure!(rescue_worth_a_timer(3 * MS, rescue_hedge_ns(typical))));
+    }
+
+    #[test]
+    fn the_typical_wake_up_settles_at_the_lower_quartile(low in 10 * US..MS, spread in 100 * US..5 * MS) {
+        let mut typical = 50 * US;
+        let mut sum = 0;
+        let mut chance = low;
+        for i in 0..20_000u64 {
+            chance = chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            typical = pure!(rescue_typical_ns(typical, low + (chance >> 33) % spread));
+            sum += if i < 10_000 { 0 } else { typical };
+        }
+        let typical = sum / 10_000;
+        let quartile = (low + spread / 4) as f64;
+        let error = (typical as f64 - quartile).abs();
+        prop_assert!(error < 0.2 * quartile + 0.1 * spread as f64, "{} for {}", typical, quartile);
+    }
+
+    #[test]
+    fn kernel_threads_run_where_they_must(flags in any_flags()) {
+        prop_assert!(!pure!(rwc_banned(flags, KERNEL)));
+    }
+
+    #[test]
+    fn best_effort_work_keeps_its_stragglers(flags in any_flags()) {
+        prop_assert_eq!(pure!(rwc_banned(flags, BEST_EFFORT)), flags & STACKED != 0);
+        prop_assert!(pure!(rwc_banned(flags, BEST_EFFORT)) <= pure!(rwc_banned(flags, LATENCY)));
+    }
+
+    #[test]
+    fn where_no_vcpu_is_worse_all_take_from_all(class in 0..NONE, own in any_flags(), other in any_flags()) {
+        let usual = own & UNEVEN;
+        prop_assert!(pure!(rwc_takes(usual, other, class)));
+        // What waits on a banned vCPU may have no other choice: banned ones share it.
+        prop_assert!(pure!(rwc_takes(own, own, class)));
+        if pure!(rwc_banned(own, class)) && !pure!(rwc_banned(other, class)) {
+            prop_assert!(!pure!(rwc_takes(own, other, class)));
+        }
+    }
+
+    #[test]
+    fn a_vcpu_next_to_a_busy_thread_gives_less(capacity in 1..5_000u32) {
+        let (alone, shared) = pure!((place_fit_1024(capacity, false), place_fit_1024(capacity, true)));
+        prop_assert!(shared < alone || capacity == 1);
+        prop_assert!(alone <= 1024);
+        prop_assert!(pure!(place_loss_ns(shared)) >= pure!(place_loss_ns(alone)));
+    }
+
+    #[test]
+    fn moves_between_alike_vcpus_gain_nothing(a in 0..1_024u32, b in 0..1_024u32) {
+        prop_assert!(!pure!(place_gains(a, a)));
+        prop_assert!(!(pure!(place_gains(a, b)) && pure!(place_gains(b, a))));
+    }
+
+    #[test]
+    fn only_work_that_computes_leaves(class in 0..=NONE, ran_ns in 0..S, burst_ns in 0..S, hazard_1024 in 0..=1024u32) {
+        let leaves = pure!(ivh_leaves(&ivh_task { class, ran_ns, burst_ns, hazard_1024 }));
+        prop_assert!(!leaves || class == THROUGHPUT);
+        prop_assert!(!leaves || burst_ns >= 2 * MS);
+        let calm = ivh_task { class, ran_ns, burst_ns, hazard_1024: 0 };
+        prop_assert!(!pure!(ivh_leaves(&calm)));
+    }
+
+    #[test]
+    fn the_slower_the_target_wakes_the_further_ahead_one_looks(wake in 0..S, more in 0..S) {
+        prop_assert_eq!(pure!(ivh_ahead_ns(wake + more)) - pure!(ivh_ahead_ns(wake)), more);
+    }
+
+    #[test]
+    fn a_task_leaves_for_a_vcpu_that_has_just_spoken(asked in S..100 * S, answered in 0..30 * MS, took in 0..30 * MS) {
+        let awake = asked + answered;
+        let answer = pure!(ivh_judge(asked, awake, true, awake + took));
+        prop_assert_eq!(answer == ivh_answer_IVH_GO, took < 300 * US);
+        prop_assert_ne!(answer, ivh_answer_IVH_PENDING);
+        prop_assert_eq!(pure!(ivh_judge(asked, awake, false, awake + took)), ivh_answer_IVH_USELESS);
+    }
+
+    #[test]
+    fn a_claim_that_nobody_answers_lapses(asked in S..100 * S, before in 1..S, waited in 0..S) {
+        let answer = pure!(ivh_judge(asked, asked - before, true, asked + waited));
+        let expected = if waited < 20 * MS { ivh_answer_IVH_PENDING } else { ivh_answer_IVH_LATE };
+        prop_assert_eq!(answer, expected);
+    }
+}

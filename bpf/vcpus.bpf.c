@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What it costs to place a task on a vCPU.
+ */
+#include "vcpus.bpf.h"
+
+/* Return what is known of @cpu by one who wants a task of @class to run there soon. */
+static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 class, bool idle,
+				     u64 now)
+{
+	struct candidate c = {
+		.class = idle ? VAWARE_CLASS_NONE : v->run_class,
+		.waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)),
+	};
+	const struct vaware_activity *a;
+	struct running r;
+
+	if (c.class == VAWARE_CLASS_NONE) {
+		c.wake_ns = expected_wake_ns(v, now);
+		if (!idle) /* it is being woken for another task, or serves another class */
+			c.waiting++;
+		return c;
+	}
+	r = running_on(v, now);
+	c.protected_ns = queue_protected_rest_ns(class, &r);
+	a = activity_of(cpu);
+	if (a && vcpu_stopped(cpu, now)) {
+		c.stopped = true;
+		c.rest_ns = bvs_rest_ns(a->inactive_avg_ns, time_delta(now, a->beat_ns));
+	}
+	return c;
+}
+
+u64 vcpu_cost_ns(s32 cpu, u32 class, u64 now)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct cpumask *idle;
+	struct candidate c;
+	u64 cost_ns;
+
+	if (!v)
+		return ~0ULL;
+	idle = scx_bpf_get_idle_cpumask();
+	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);
+	cost_ns = bvs_delay_ns(&c);
+	if (class != VAWARE_CLASS_LATENCY)
+		cost_ns += place_loss_ns(fit_of(cpu, idle));
+	scx_bpf_put_idle_cpumask(idle);
+	return cost_ns;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a decision knows of the vCPUs: which it may use, in which order it looks at them, and how
+ * soon a task would run there. The decisions themselves are in policy/.
+ */
+#ifndef VAWARE_VCPUS_BPF_H
+#define VAWARE_VCPUS_BPF_H
+
+#include "vaware.bpf.h"
+
+/* Set by whoever sees it, read by all. */
+extern u64 uneven_until_ns;   /* until then vCPUs are known to differ in how soon they run a task */
+extern u64 wake_typical_ns;   /* lower quartile of wake-up latencies in this VM */
+extern u32 best_effort_vcpus; /* vCPUs that run best-effort work */
+
+/* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
+static inline s32 near_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
+{
+	if (!in)
+		return i + 1 < nr_vcpus ? (s32)((cpu + 1 + i) % nr_vcpus) : -1;
+	return i < in->nr_near ? (s32)in->near[i % VAWARE_NEAR_VCPUS] : -1;
+}
+
+/* Return the flags (enum vaware_vcpu_flag) of @cpu; none while its evidence is old. */
+static inline u32 vcpu_flags(s32 cpu)
+{
+	const struct vaware_vcpu_inputs *in;
+
+	if (!policy_on(VAWARE_POLICY_RWC))
+		return 0;
+	in = inputs_of(cpu);
+	return in ? in->flags : 0;
+}
+
+/* Return true if a task of @class may be placed on @cpu. */
+static inline bool may_use(const struct task_struct *p, u32 class, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !rwc_banned(vcpu_flags(cpu), class);
+}
+
+/* Return what vCPU @cpu gives to a CPU-bound task, in 1/1024 of the best one. */
+static inline u32 fit_of(s32 cpu, const struct cpumask *idle)
+{
+	const struct vaware_vcpu_inputs *in;
+
+	if (!policy_on(VAWARE_POLICY_CAPACITY))
+		return 1024;
+	in = inputs_of(cpu);
+	if (!in)
+		return 1024;
+	return place_fit_1024(in->capacity_1024,
+			      in->sibling != cpu && !bpf_cpumask_test_cpu(in->sibling, idle));
+}
+
+/* Return true if @cpu runs best-effort work at this moment. */
+static inline bool runs_best_effort(s32 cpu, const struct vcpu_ctx *v, u64 now)
+{
+	return v->run_class == VAWARE_CLASS_BEST_EFFORT && !vcpu_stopped(cpu, now);
+}
+
+/* Return the wake-up latency to expect of @v. */
+static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
+{
+	return bvs_wake_ns(v->wake_ns, time_delta(now, v->wake_at_ns));
+}
+
+/* Note that @cpu, claimed while it was idle, is woken. */
+static inline void begin_wake(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	wake_sent(v, cpu, now);
+	v->claimed_ns = now;
+}
+
+/* Note that @v runs. If it was woken, learn how long that took. */
+static inline void end_wake(struct vcpu_ctx *v, u64 now)
+{
+	u64 sample_ns;
+
+	if (!v->claimed_ns)
+		return;
+	sample_ns = time_delta(now, v->claimed_ns);
+	v->claimed_ns = 0;
+	v->wake_ns = bvs_wake_learnt_ns(expected_wake_ns(v, now), sample_ns);
+	v->wake_at_ns = now;
+	if (!bvs_good(v->wake_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))
+		uneven_until_ns = now + UNEVEN_NS;
+	if (!(v->wakes++ % WAKE_TYPICAL_EVERY))
+		wake_typical_ns = rescue_typical_ns(wake_typical_ns, sample_ns);
+}
+
+/* vcpus.bpf.c: by themselves, for the verifier to look at once and not at each place of a loop. */
+
+/* Return the cost in ns of placing a task of @class on @cpu now: its delay, and what it loses. */
+u64 vcpu_cost_ns(s32 cpu, u32 class, u64 now);
+
+#endif /* VAWARE_VCPUS_BPF_H */
