@@ -183,9 +183,6 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 		v->timer_due_ns = 0;
 		return 0;
 	}
-	if (!activity_late(a->due_ns, now))
-		v->lateness_avg_ns =
-			activity_average_ns(v->lateness_avg_ns, time_delta(now, v->timer_due_ns));
 	beat_when_due(a, v, *cpu, now);
 	a->timer_beats++;
 	v->softirqs = long_softirqs();
