@@ -60,7 +60,7 @@ def of_files(old: list[dict], new: list[dict], arm: str, margin: float) -> list[
                 metric,
                 stats.change(*ratios),
                 stats.rank_sum_p_value(*ratios),
-                sum(run["arm"] == arm and not run["ok"] for run in after),
+                _failures(after, arm),
             )
         )
     if not rows:
@@ -75,7 +75,14 @@ def of_files(old: list[dict], new: list[dict], arm: str, margin: float) -> list[
 def of_pairs(runs: list[dict], margin: float) -> list[Row]:
     """Judge a comparison whose baseline is the old version, and whose only arm is the new one."""
     rows = [
-        Row(table.title, row.workload, row.metric, row.ratio, row.p, row.failures)
+        Row(
+            table.title,
+            row.workload,
+            row.metric,
+            row.ratio,
+            row.p,
+            _failures(report.by_workload(table.runs)[row.workload], row.arm),
+        )
         for table in report.tables(runs)
         for row in table.rows
         if row.is_first
@@ -113,6 +120,12 @@ def _by_workload(runs: list[dict], arm: str) -> dict[tuple, list[dict]]:
         key = (*records.conditions(run), run["baseline"], run["workload"])
         found.setdefault(key, []).append(run)
     return {key: some for key, some in found.items() if any(run["arm"] == arm for run in some)}
+
+
+def _failures(runs: list[dict], arm: str) -> int:
+    """How often an arm has failed; 0 where the baseline has as well: that says nothing of it."""
+    failed = [run["arm"] for run in runs if not run["ok"]]
+    return 0 if runs[0]["baseline"] in failed else failed.count(arm)
 
 
 def _judged(rows: list[Row], margin: float, corrected: bool = False) -> list[Row]:

@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import shlex
 import subprocess
 import threading
 import time
@@ -113,6 +114,7 @@ class LabStage(Stage):
         self._vms: dict[str, Vm] = {}
         self._neighbours: list[Vm] = []
         self._stack = contextlib.ExitStack()
+        self._binaries = sorted({arm.command[0] for arm in compared if arm.command})
         self._wanted = list(dict.fromkeys(arm.kernel for arm in compared))
         self.facts = {
             "place": "lab",
@@ -139,8 +141,14 @@ class LabStage(Stage):
         self._stack.close()
 
     def _boot(self, kernel: str | None) -> Vm:
-        vm = Vm(kernel, self.preset.vcpus, self._memory_mib, shapes.UNSHAPED)
-        return self._stack.enter_context(vm)
+        vm = self._stack.enter_context(
+            Vm(kernel, self.preset.vcpus, self._memory_mib, shapes.UNSHAPED)
+        )
+        for binary in self._binaries:  # the guest does not see the host's /tmp
+            name = shlex.quote(binary)
+            if vm.run(f"test -x {name} || {{ mkdir -p $(dirname {name}); false; }}").rc:
+                vm.put(binary, binary)
+        return vm
 
     def size(self, seconds: float) -> Size:
         cores = min(self.preset.vcpus, len(shapes.host_cores()))

@@ -65,6 +65,19 @@ def test_a_new_version_that_fails_is_worse():
     assert regress.exit_code(rows) == 3
 
 
+@pytest.mark.parametrize("ratio, spread, code", [(0.7, 0.02, 3), (1.0, 0.5, 4), (1.3, 0.02, 0)])
+def test_two_builds_that_ran_as_pairs(ratio, spread, code):
+    pairs = runs(ratio, spread, pairs=20, arms=["eevdf", "scx_vaware"])
+    rows = regress.of_pairs(pairs, 0.05)
+    assert len(rows) == 1
+    assert regress.exit_code(rows) == code
+
+
+def test_where_the_baseline_fails_as_well_nothing_is_known():
+    failed = [run | {"ok": False, "metrics": {}, "failure": "x"} for run in runs(1.0)]
+    assert regress.exit_code(regress.of_pairs(failed, 0.05)) == 4
+
+
 def test_from_the_command_line(tmp_path, capsys):
     def write(name: str, some: list[dict]) -> str:
         path = tmp_path / name
