@@ -3,7 +3,8 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help run test build install-deps lint test-unit test-vm eval eval-report results peers bundle clean
+SEEDS ?= 2000
+.PHONY: help run test build twin install-deps lint test-unit test-vm eval eval-report results peers bundle clean
 
 export BPF_CLANG ?= $(shell deploy/setup.sh --print-clang 2>/dev/null)
 PYTHON := /usr/bin/python3
@@ -47,6 +48,14 @@ lint: ## Check formats and the linters' opinion
 test-unit: ## Run unit and property tests: the user half, bpf/policy, the lab and the comparison
 	cargo test --release --locked --quiet --workspace
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m 'not vm' eval/tests
+
+twin: ## Fuzz the scheduler and compare it in the twin: a simulated kernel and host (eval/twin)
+	@deploy/setup.sh build
+	cargo build --release --locked --quiet -p twin
+	target/release/twin fuzz --seeds $(SEEDS)
+	target/release/twin scale
+	target/release/twin trust
+	target/release/twin papers
 
 test-vm: ## Run the tests in lab VMs
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
