@@ -104,7 +104,10 @@ def _wait_for(handle: lab.Handle, true: set[Pair], start: float, told_before: in
 
 
 class SharedCores:
-    """Samples on which core the host has each vCPU thread; `pairs`: those never seen on two cores."""
+    """Samples on which core the host has each vCPU thread.
+
+    `pairs`: those never seen on two cores.
+    """
 
     def __init__(self, vm: lab.Vm):
         self._stats = [Path(f"/proc/{truth.tid}/stat") for truth in vm.truth()]
