@@ -3,7 +3,8 @@
 //!
 //! [`readings`] come from a [`readings::LatencySource`]: the vCPUs of this VM ([`live`]) or a recorded
 //! [`matrix`]. [`structure`] finds the nested groups that explain them, [`label`] names the levels.
-//! [`plan`] chooses the few pairs to probe, [`validate`] those to probe again, [`prober`] holds it all.
+//! [`plan`] chooses the few pairs to probe, [`validate`] those to probe again, [`prober`] holds it all,
+//! and [`watch`] keeps it up to date in the background.
 
 pub mod label;
 pub mod live;
@@ -16,3 +17,4 @@ pub mod readings;
 pub mod stacking;
 pub mod structure;
 pub mod validate;
+pub mod watch;

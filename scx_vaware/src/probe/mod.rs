@@ -21,6 +21,7 @@ use probers::snapshot::VcpuSnapshot;
 use probers::vcap::Settings;
 use probers::vcap::passive::ProcStat;
 use probers::vcpus::Vcpus;
+use probers::vtop::watch::{PASS_LIMIT, Watch};
 use serde::Serialize;
 use userspace::failure::Failure;
 
@@ -31,6 +32,8 @@ use check::Check;
 const CHECK_UNMET: u8 = 3;
 /// Enough for every kind of look at an idle VM and at a busy one.
 const DURATION: Duration = Duration::from_secs(5);
+/// Time between two checks of the topology.
+const TOPOLOGY_INTERVAL: Duration = Duration::from_secs(2);
 /// More than any step of the prober takes, on a VM that runs at all.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
 /// Return to the top of the screen and clear it.
@@ -88,10 +91,11 @@ pub fn run(options: &ProbeOptions) -> Result<ExitCode, Failure> {
     let online = Vcpus::read().context("finding the vCPUs")?.online;
     let show = Shown { announced, claims: Claims::read(&online), json: options.json };
     let service = start(options, announced)?;
+    let topology = start_topology(options)?;
     if options.watch {
-        return watch(options, &service, &show);
+        return watch(options, &service, topology.as_ref(), &show);
     }
-    let found = wait(options, &service)?;
+    let found = with_topology(wait(options, &service)?, topology.as_ref(), 2 * PASS_LIMIT);
     show.print(&found, true)?;
     let unmet = options.check.as_ref().map(|check| check.failures(&found)).unwrap_or_default();
     for reason in &unmet {
@@ -104,6 +108,27 @@ fn start(options: &ProbeOptions, announced: Announced) -> Result<Service, Failur
     let settings = Settings { budget_ratio: options.budget, ..Settings::default() };
     let source = ProcStat::new(announced.kvm_steal_clock || options.trust_steal_clock);
     Ok(Service::start(settings, Box::new(source)).context("starting to probe")?)
+}
+
+/// Probe the topology as well, if anything may be probed actively.
+fn start_topology(options: &ProbeOptions) -> Result<Option<Watch>, Failure> {
+    let wanted = (options.budget > 0.0).then(|| Watch::start(TOPOLOGY_INTERVAL));
+    Ok(wanted.transpose().context("starting to probe the topology")?)
+}
+
+/// The snapshot with the topology in it, or a note why there is none.
+fn with_topology(
+    found: Arc<VcpuSnapshot>,
+    topology: Option<&Watch>,
+    limit: Duration,
+) -> Arc<VcpuSnapshot> {
+    let Some(watch) = topology else { return found };
+    let mut found = VcpuSnapshot::clone(&found);
+    match watch.latest(limit) {
+        Some(topology) => found.topology = topology,
+        None => found.notes.extend(watch.problem().map(|why| format!("no topology: {why}"))),
+    }
+    Arc::new(found)
 }
 
 /// Wait for the end of the time, with a progress bar on a terminal, and return the last snapshot.
@@ -137,13 +162,19 @@ fn newer(service: &Service, than_ns: u64) -> Result<Arc<VcpuSnapshot>, Failure> 
         .context("probing has found nothing for a minute; try again on a VM that is less busy")?)
 }
 
-fn watch(options: &ProbeOptions, service: &Service, show: &Shown) -> Result<ExitCode, Failure> {
+fn watch(
+    options: &ProbeOptions,
+    service: &Service,
+    topology: Option<&Watch>,
+    show: &Shown,
+) -> Result<ExitCode, Failure> {
     let begin = Instant::now();
     let clear = std::io::stdout().is_terminal() && !options.json;
     let mut shown_ns = 0;
     loop {
         let found = newer(service, shown_ns)?;
         shown_ns = found.taken_at_ns;
+        let found = with_topology(found, topology, Duration::ZERO);
         if clear {
             print!("{CLEAR}");
         }

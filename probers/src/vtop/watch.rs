@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The topology of this VM in the background, for as long as somebody holds the handle.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use super::live::Live;
+use super::prober::Prober;
+use crate::snapshot::Topology;
+use crate::thread::{Priority, set_priority};
+use crate::vcpus::Vcpus;
+
+/// How long one pass may take. What is open then stays out of the topology.
+pub const PASS_LIMIT: Duration = Duration::from_secs(5);
+
+/// What was found last.
+#[derive(Default)]
+struct Found {
+    topology: Option<(Topology, Instant)>,
+    /// Why nothing can be found at present.
+    problem: Option<String>,
+}
+
+/// A prober at work. Dropping it ends it, after the pass that it is in.
+pub struct Watch {
+    found: Arc<(Mutex<Found>, Condvar)>,
+    stop: Arc<AtomicBool>,
+    thread: Thread,
+}
+
+impl Watch {
+    /// Probe once, then validate after each `interval`.
+    ///
+    /// # Errors
+    /// If no thread is granted.
+    pub fn start(interval: Duration) -> io::Result<Self> {
+        let found = Arc::<(Mutex<Found>, Condvar)>::default();
+        let stop = Arc::<AtomicBool>::default();
+        let (its_found, its_stop) = (Arc::clone(&found), Arc::clone(&stop));
+        let work = move || probe(&its_found, &its_stop, interval);
+        let thread = thread::Builder::new().name("vaware-vtop".into()).spawn(work)?;
+        Ok(Self { found, stop, thread: thread.thread().clone() })
+    }
+
+    /// The last result with its age; waits at most `limit` for the first one.
+    pub fn latest(&self, limit: Duration) -> Option<Topology> {
+        let (found, bell) = &*self.found;
+        let is_open = |found: &mut Found| found.topology.is_none() && found.problem.is_none();
+        let (found, _) = bell
+            .wait_timeout_while(lock(found), limit, is_open)
+            .unwrap_or_else(PoisonError::into_inner);
+        found.topology.as_ref().map(|(topology, at)| Topology {
+            age_s: Some(at.elapsed().as_secs_f64()),
+            ..topology.clone()
+        })
+    }
+
+    /// Why there is no result, or no new one.
+    pub fn problem(&self) -> Option<String> {
+        lock(&self.found.0).problem.clone()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.unpark();
+    }
+}
+
+fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
+    found.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn probe(found: &(Mutex<Found>, Condvar), stop: &AtomicBool, interval: Duration) {
+    // The thread that asks must not wait for the VM's work either; without the right it does.
+    let _ = set_priority(Priority::Realtime);
+    let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
+    while !stop.load(Ordering::Relaxed) {
+        let pass = pass(&mut prober);
+        let mut latest = lock(&found.0);
+        match pass {
+            Ok(topology) => {
+                *latest = Found { topology: Some((topology, Instant::now())), problem: None }
+            }
+            Err(problem) => *latest = Found { topology: None, problem: Some(problem) },
+        }
+        drop(latest);
+        found.1.notify_all();
+        thread::park_timeout(interval);
+    }
+}
+
+/// One pass over the vCPUs that are online now.
+fn pass(prober: &mut Option<(Vec<u32>, Prober<Live>)>) -> Result<Topology, String> {
+    let online = Vcpus::read().map_err(|why| why.to_string())?.online;
+    if prober.as_ref().is_none_or(|(known, _)| *known != online) {
+        let live = Live::start(&online).map_err(|why| why.to_string())?;
+        let ids = live.vcpus().to_vec();
+        *prober = Some((online, Prober::new(live, ids)));
+    }
+    let Some((_, prober)) = prober else {
+        return Err("no vCPU is online; report this kernel".into());
+    };
+    prober.source_mut().set_deadline(Some(Instant::now() + PASS_LIMIT));
+    Ok(prober.validate().topology)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_a_result_or_a_reason() {
+        let Ok(watch) = Watch::start(Duration::from_secs(1)) else { return };
+        let found = watch.latest(Duration::from_secs(120));
+        assert!(found.is_some() != watch.problem().is_some());
+        assert!(found.is_none_or(|topology| topology.age_s.is_some()));
+    }
+}
