@@ -6,7 +6,10 @@ import time
 
 import pytest
 from conftest import EVAL
-from lab import LabError, Vm, host, runs
+from lab import LabError, Vm, host, runs, truth
+from vact import finders, loads
+from vact.finders import FINDERS, Search
+from vact.session import sums
 
 pytestmark = pytest.mark.vm
 READER = EVAL / "lab/guest/steal_time.py"
@@ -68,6 +71,24 @@ def test_a_version_is_odd_only_while_the_clock_is_written(readings):
             assert after["version"] != before["version"] or (
                 after["steal_ns"] == before["steal_ns"]
             )
+
+
+def test_what_the_scheduler_counts_as_stolen_follows_the_clock(stacked, binary):
+    """At least what the clock tells, and no more than its threads were off their core."""
+    loads.install(stacked)
+    finders.install(stacked, binary)
+    search = Search(stacked, FINDERS["steal"])
+    search.start()
+    began_s, before = time.monotonic(), stacked.truth()
+    counted_first, first = sums(stacked), read(stacked)[0]
+    time.sleep(3)
+    last, counted_last, after = read(stacked)[0], sums(stacked), stacked.truth()
+    passed_ns = (time.monotonic() - began_s) * 1e9
+    search.end()
+    counted_ns = sum(counted_last["stolen_ns"]) - sum(counted_first["stolen_ns"])
+    told_ns = sum(last[vcpu]["steal_ns"] - first[vcpu]["steal_ns"] for vcpu in range(2))
+    ran_ns = sum(vcpu.run_ns for vcpu in truth.difference(before, after))
+    assert 0.7 * told_ns < counted_ns < 1.1 * (2 * passed_ns - ran_ns)
 
 
 def test_it_ends_with_the_vm():

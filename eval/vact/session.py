@@ -59,11 +59,11 @@ def _watch(vm: Vm, load: str, seconds: float, has_sums: bool) -> Window:
     handle = vm.spawn(loads.LOADS[load].command(vm.vcpus)) if load else None
     time.sleep(SETTLE_S)
     with vm.inactive_periods() as recorded:
-        sums_before = _sums(vm) if has_sums else None
+        counted_before = sums(vm) if has_sums else None
         before, begin_ns = vm.truth(), time.monotonic_ns()
         time.sleep(seconds)
         end_ns, after = time.monotonic_ns(), vm.truth()
-        sums = (sums_before, _sums(vm)) if has_sums else None
+        counted = (counted_before, sums(vm)) if has_sums else None
     if handle:
         if handle.rc is not None:
             raise LabError(f"the load {load} ended in the guest: {handle.output.strip()}; mend it")
@@ -82,11 +82,11 @@ def _watch(vm: Vm, load: str, seconds: float, has_sums: bool) -> Window:
         recorded.off_core,
         sum(t.delay_ns for t in taken),
         sum(t.run_ns for t in taken),
-        sums,
+        counted,
     )
 
 
-def _sums(vm: Vm) -> dict:
+def sums(vm: Vm) -> dict:
     """What the scheduler has counted as stolen per vCPU, and when (guest/stolen.c)."""
     told = vm.run(loads.program("stolen"), SUMS_S)
     if told.rc:
