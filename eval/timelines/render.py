@@ -21,7 +21,7 @@ STYLE = """
 :root { color-scheme: light dark; --page: #fcfcfb; --ink: #1f2328; --soft: #6a7078; --rule: #e3e4e6;
   --active: #6fa58c; --inactive: #c2413b; --gap: #1f2328; --mark: #7a3ea8; --other: #b9bec5;
   --t0: #7fb2e5; --t1: #f2b36b; --t2: #8fcfa8; --t3: #d9a3d6; --t4: #e6d36a; --t5: #8ad0d6;
-  --t6: #e99a94; --t7: #b3a6ea; --label: #16191d; }
+  --t6: #e99a94; --t7: #b3a6ea; }
 @media (prefers-color-scheme: dark) { :root { --page: #16181b; --ink: #e8eaed; --soft: #9aa1a9;
   --rule: #2d3136; --active: #4f8f72; --inactive: #e5675f; --gap: #e8eaed; --mark: #c79bf2;
   --other: #565c64; } }
@@ -33,7 +33,8 @@ figure { margin: 14px 0 0; overflow-x: auto; }
 svg { display: block; min-width: 900px; width: 100%; height: auto; }
 svg text { font: 11px system-ui, sans-serif; fill: var(--ink); }
 svg .soft { fill: var(--soft); }
-svg .label { fill: var(--label); pointer-events: none; }
+svg .label { paint-order: stroke; stroke: var(--page); stroke-width: 3px; }
+svg .label { pointer-events: none; }
 .rule { stroke: var(--rule); }
 .page { fill: var(--page); }
 .veil { fill: var(--page); opacity: .62; pointer-events: none; }
