@@ -21,7 +21,7 @@ baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % in
 A/A: the baseline against itself in the same blocks, which is the noise floor.
 p: Wilcoxon, Holm-corrected over the workloads. delta: Cliff's, 1 if every run of the arm wins.
 stolen: of the time that vCPUs wanted to run, the part taken under the baseline and the arm.
-A verdict needs the whole interval beyond 1, p below 0.05 and the ratio beyond the A/A interval.
+A verdict needs the whole interval beyond 1, p below 0.05, and the ratio farther from 1 than A/A.
 Metrics other than a workload's first are not in the correction; their verdicts are in parentheses.\
 """
 PERCENTILES = (50, 95, 99, 99.9)
@@ -293,6 +293,12 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
         lost = sum(run["arm"] in own and not run["ok"] for run in some)
         if lost:
             remarks.append(f"{workload}: {lost} runs of the baseline itself failed.")
+        floor = noise(some, _first_metric(some))
+        if floor and floor.low and not floor.low <= 1 <= floor.high:
+            remarks.append(
+                f"{workload}: the baseline differs from itself ({interval(floor)}), so the machine "
+                "was not quiet: do not build on this row, run it again."
+            )
         reference = stolen_ratio(some, baseline)
         for arm in compared_arms(some):
             stolen = stolen_ratio(some, arm)

@@ -164,14 +164,17 @@ def verdict(arm: Estimate | None, noise: Estimate | None, p: float = 0.0) -> str
     """Return "better", "worse" or "undecided".
 
     An arm is better only if its whole interval is, if the test agrees (`p`, corrected), and if it
-    beats what the baseline reached against itself under the same conditions (`noise`, the A/A
-    estimate; None: not measured).
+    is farther from 1 than the baseline got from itself under the same conditions, in whichever
+    direction (`noise`, the A/A estimate; None: not measured): which of the two runs is called the
+    twin is arbitrary.
     """
     if arm is None or p >= ALPHA:
         return "undecided"
-    noise_low, noise_high = (noise.low, noise.high) if noise else (1.0, 1.0)
-    if arm.low > 1 and arm.ratio > noise_high:
+    reach = 1.0
+    if noise:
+        reach = max(noise.high, 1 / noise.low) if noise.low > 0 else math.inf
+    if arm.low > 1 and arm.ratio > reach:
         return "better"
-    if arm.high < 1 and arm.ratio < noise_low:
+    if arm.high < 1 and arm.ratio < 1 / reach:
         return "worse"
     return "undecided"

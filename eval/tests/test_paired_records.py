@@ -105,6 +105,15 @@ def test_stolen_time_that_differs_between_arms_is_remarked():
     assert "17%/50%" in report.render(runs)
 
 
+def test_a_baseline_that_differs_from_itself_is_remarked():
+    runs = some_runs()
+    assert "not quiet" not in report.render(runs)
+    for run in runs:
+        if run["arm"] == "eevdf'":
+            run["metrics"] = {"time": run["metrics"]["time"] | {"value": 6.0 + run["pair"] / 10}}
+    assert "the machine was not quiet" in report.render(runs)
+
+
 def test_what_the_neighbours_lose_is_remarked():
     runs = [
         run | {"neighbours_run_ns": [30, 60 if run["arm"] == "scx_a" else 70], "duration_s": 1.0}

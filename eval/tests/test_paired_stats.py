@@ -118,3 +118,11 @@ def test_the_change_between_samples_that_are_no_pairs():
     assert found.low < 1.3 < found.high and found.low > 1.1
     assert stats.rank_sum_p_value(old, new) < 0.001
     assert stats.change([], new) is None
+
+
+def test_a_noise_floor_reaches_as_far_in_both_directions():
+    noise = stats.Estimate(ratio=1.6, low=1.2, high=2.0, pairs=20)
+    worse = stats.Estimate(ratio=0.6, low=0.55, high=0.65, pairs=20)
+    assert stats.verdict(worse, noise) == "undecided"
+    far_worse = stats.Estimate(ratio=0.4, low=0.35, high=0.45, pairs=20)
+    assert stats.verdict(far_worse, noise) == "worse"
