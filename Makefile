@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 SEEDS ?= 2000
-.PHONY: help run test build twin install-deps lint test-unit test-vm eval eval-report results peers bundle clean
+.PHONY: help run test build install uninstall twin install-deps lint test-unit test-vm eval eval-report results peers bundle clean
 
 export BPF_CLANG ?= $(shell deploy/setup.sh --print-clang 2>/dev/null)
 PYTHON := /usr/bin/python3
@@ -36,6 +36,21 @@ test: ## Build, and run all tests: lint, unit and property tests, tests in VMs o
 build: ## Build the scheduler: target/release/scx_vaware
 	@deploy/setup.sh build
 	@BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} cargo build --release --locked
+
+# Root: target/release/scx_vaware must be built already. DESTDIR stages a package.
+PREFIX ?= /usr/local
+install: ## Install the built program, its unit and its configuration (as root; starts nothing)
+	install -D -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/scx_vaware
+	install -d $(DESTDIR)/etc/systemd/system
+	sed 's,/usr/local/bin,$(PREFIX)/bin,' deploy/scx_vaware.service >$(DESTDIR)/etc/systemd/system/scx_vaware.service
+	[ -e $(DESTDIR)/etc/scx_vaware.toml ] || install -D -m 644 deploy/scx_vaware.toml $(DESTDIR)/etc/scx_vaware.toml
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
+	@echo "Now: systemctl enable --now scx_vaware"
+
+uninstall: ## Stop and remove what `make install` installed; the configuration stays
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl disable --now scx_vaware || true
+	rm -f $(DESTDIR)$(PREFIX)/bin/scx_vaware $(DESTDIR)/etc/systemd/system/scx_vaware.service
+	@[ -n "$(DESTDIR)" ] || [ ! -d /run/systemd/system ] || systemctl daemon-reload
 
 lint: ## Check formats and the linters' opinion
 	cargo fmt --all --check

@@ -128,6 +128,7 @@ struct vaware_vcpu_inputs {
 struct vaware_stats {
 	u64 counters[VAWARE_NR_COUNTERS];
 	u64 wait_hist[VAWARE_NR_CLASSES][VAWARE_WAIT_BUCKETS];
+	u64 wait_ns[VAWARE_NR_CLASSES]; /* sum of the waits in the histogram */
 	u64 wait_max_ns[VAWARE_NR_CLASSES];
 	u64 run_ns[VAWARE_NR_CLASSES]; /* charged run time: stolen time is not in it */
 	u64 stolen_ns; /* taken from a running task by the hypervisor, as far as known */

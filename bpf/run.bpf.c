@@ -28,6 +28,7 @@ static void end_wait(struct task_ctx *t, u32 class, u64 now)
 		return;
 	s->switches++;
 	s->wait_hist[class][bucket]++;
+	s->wait_ns[class] += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
 }

@@ -92,6 +92,8 @@ has_virtiofsd() {
     has virtiofsd
 }
 
+has_prometheus() { { has prometheus && has promtool; } || "$tools/prometheus/usr/bin/promtool" --version; }
+
 has_ruff() { [ "$("$tools/bin/ruff" --version)" = "ruff $RUFF_VERSION" ]; }
 
 has_rust() {
@@ -161,6 +163,9 @@ needs_test() {
     cat <<END
 shellcheck|shellcheck|has shellcheck
 ruff $RUFF_VERSION in target/tools/bin|RUFF|has_ruff
+Prometheus and promtool|PROMETHEUS|has_prometheus
+curl|curl|has curl
+systemd (as PID 1 of a lab VM)|systemd|[ -x /lib/systemd/systemd ]
 END
 }
 
@@ -239,6 +244,7 @@ ordinary_packages() {
         QEMU) if system_qemu_suffices; then echo qemu-system-x86; fi ;;
         VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
         RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
+        PROMETHEUS) ;;
         *) echo "$package" ;;
         esac
     done
@@ -290,6 +296,14 @@ install_ruff() {
     run_logged "install ruff $RUFF_VERSION" "$tools/bin/pip" install --quiet "ruff==$RUFF_VERSION"
 }
 
+# Unpacked only: the package would start a server on this machine.
+install_prometheus() {
+    cd "$work"
+    run_logged 'download Prometheus' apt-get download prometheus
+    run_logged 'unpack Prometheus' dpkg-deb -x prometheus_*.deb "$tools/prometheus"
+    cd "$repo"
+}
+
 # True when more misses than what a user can install alone.
 needs_root() { [ "${missing_packages[*]}" != RUFF ] || ! has_python_module ensurepip; }
 
@@ -310,6 +324,7 @@ install_missing() {
     if misses QEMU && ! system_qemu_suffices; then install_qemu_from_backports; fi
     if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
     if misses RUFF; then install_ruff; fi
+    if misses PROMETHEUS; then install_prometheus; fi
 }
 
 # ---------------------------------------------------------------- sentences for those who must act themselves

@@ -11,6 +11,7 @@ use userspace::failure::Failure;
 
 use crate::doctor::DoctorOptions;
 use crate::probe::ProbeOptions;
+use crate::top::TopOptions;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -36,6 +37,8 @@ pub struct Arguments {
 pub enum Command {
     /// Load the scheduler and keep it until SIGINT or SIGTERM (the default).
     Run(RunOptions),
+    /// Show what each vCPU does, from the metrics of the running scheduler; needs no rights.
+    Top(TopOptions),
     /// Look at the configuration; changes nothing, needs no rights.
     #[command(subcommand)]
     Config(ConfigCommand),

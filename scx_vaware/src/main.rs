@@ -8,6 +8,7 @@ mod probe;
 mod run;
 mod screen;
 mod signals;
+mod top;
 
 use std::process::ExitCode;
 
@@ -34,6 +35,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Doctor(options) => return doctor::run(&options),
         Command::Probe(options) => return probe::run(&options),
         Command::Run(options) => run::run(&options)?,
+        Command::Top(options) => top::top(&options)?,
         Command::Config(ConfigCommand::Check { file }) => {
             Settings::read(&file)?;
             println!("{}: correct", file.display());

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+/// How the kernel half names itself; scx_utils may append versions.
+const OPS_NAME: &str = "scx_vaware";
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_PERFMON: u32 = 38;
@@ -27,6 +29,22 @@ pub fn state() -> Option<String> {
 /// The name of the scheduler that is loaded.
 pub fn loaded_name() -> Option<String> {
     read(&format!("{SCHED_EXT}/root/ops"))
+}
+
+/// Whether sched_ext is enabled, and the scheduler is ours.
+pub fn enabled_as_us() -> bool {
+    state().as_deref() == Some("enabled")
+        && loaded_name().is_some_and(|name| name.starts_with(OPS_NAME))
+}
+
+/// The kernel's counts of events that the loaded scheduler met, by name; none on kernels before 6.15.
+pub fn events() -> Vec<(String, u64)> {
+    let text = read(&format!("{SCHED_EXT}/root/events")).unwrap_or_default();
+    let event = |line: &str| {
+        let (name, count) = line.split_once(' ')?;
+        Some((name.to_string(), count.trim().parse().ok()?))
+    };
+    text.lines().filter_map(event).collect()
 }
 
 /// Wait until sched_ext is in `wanted`, at most `limit`. Return whether it is.

@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The user half: what the kernel can do, the scheduler's life from load to detach, its policies,
-//! its counters, and what it finds out of the vCPUs' activity.
+//! The user half: what the kernel can do, the scheduler's life from load to detach, the control
+//! loop's round, what it finds out of the vCPUs' activity, and what is told of it all: counters, health, metrics.
 
 pub mod activity;
 pub mod cgroups;
 pub mod config;
+pub mod control;
+pub mod counters;
 pub mod failure;
+pub mod health;
+pub mod http;
 pub mod inputs;
 pub mod kernel;
 mod libbpf_log;
+pub mod metrics;
 pub mod policy;
 pub mod probing;
 pub mod scheduler;
+pub mod scrape;
+pub mod service;
+pub mod simulated;
 pub mod stats;
+pub mod telemetry;
 
 /// Bindings of `bpf/intf.h`.
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]

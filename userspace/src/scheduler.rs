@@ -4,10 +4,12 @@
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
+use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, ProgramInput};
+use libbpf_rs::skel::Skel;
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
 use probers::hypervisor::{self, Announced, Hypervisor};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
@@ -18,11 +20,12 @@ use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open}
 
 use crate::activity::{self, Activity, ActivityOptions, Gap};
 use crate::config::Config;
+use crate::counters::Counters;
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder};
-use crate::stats::{Stats, VcpuStats};
+use crate::stats::{self, Stats};
 use crate::{intf, kernel, libbpf_log};
 
 const STATE_LIMIT: Duration = Duration::from_secs(10);
@@ -219,18 +222,23 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// What the kernel said of a map that was there at load: a fault of this program.
     pub fn stats(&self) -> anyhow::Result<Stats> {
-        let vcpus = (0..self.vcpus.nr_ids()).map(|vcpu| {
-            let bytes = self
-                .skel
-                .maps
-                .vcpu_stats
-                .lookup(&vcpu.to_ne_bytes(), MapFlags::ANY)?
-                .filter(|bytes| bytes.len() >= size_of::<VcpuStats>())
-                .with_context(|| format!("vCPU {vcpu} has no counters"))?;
-            // SAFETY: the kernel half wrote this very struct, and the length was checked.
-            Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<VcpuStats>()) })
+        stats::read(&self.skel.maps.vcpu_stats, self.vcpus.nr_ids())
+    }
+
+    /// The same counters, for another thread.
+    ///
+    /// # Errors
+    /// What the kernel said when it was asked for another descriptor.
+    pub fn counters(&self) -> anyhow::Result<Counters> {
+        let programs = self.skel.object().progs().map(|program| {
+            let name = program.name().to_string_lossy().into_owned();
+            Ok((name, program.as_fd().try_clone_to_owned()?))
         });
-        Ok(Stats { vcpus: vcpus.collect::<anyhow::Result<_>>()? })
+        Ok(Counters {
+            map: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
+            nr_vcpus: self.vcpus.nr_ids(),
+            programs: programs.collect::<std::io::Result<_>>()?,
+        })
     }
 
     /// What every possible vCPU has been doing, by number.

@@ -3,6 +3,9 @@
 
 use std::mem::{size_of, zeroed};
 
+use anyhow::Context;
+use libbpf_rs::{MapCore, MapFlags};
+
 use crate::intf;
 
 pub use intf::{vaware_counter as Counter, vaware_stats as VcpuStats};
@@ -48,7 +51,7 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
 ];
 
 /// The counters of all vCPUs at one time, by vCPU number.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Stats {
     pub vcpus: Vec<VcpuStats>,
 }
@@ -58,6 +61,19 @@ impl Default for VcpuStats {
         // SAFETY: a struct of integers, for which zero is a value.
         unsafe { zeroed() }
     }
+}
+
+/// Read the counters of vCPUs 0 to `nr_vcpus` from the kernel half's map of them.
+pub(crate) fn read(map: &impl MapCore, nr_vcpus: u32) -> anyhow::Result<Stats> {
+    let vcpus = (0..nr_vcpus).map(|vcpu| {
+        let bytes = map
+            .lookup(&vcpu.to_ne_bytes(), MapFlags::ANY)?
+            .filter(|bytes| bytes.len() >= size_of::<VcpuStats>())
+            .with_context(|| format!("vCPU {vcpu} has no counters"))?;
+        // SAFETY: the kernel half wrote this very struct, and the length was checked.
+        Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<VcpuStats>()) })
+    });
+    Ok(Stats { vcpus: vcpus.collect::<anyhow::Result<_>>()? })
 }
 
 /// Apply `op` to each integer of `total` and its counterpart in `other`.

@@ -46,4 +46,6 @@ hostname vaware-guest
 export HOME=/run/home LANG=C.UTF-8 TERM=dumb PATH="$PATH:$HOST_HOME/.cargo/bin"
 ulimit -l unlimited
 cd /
-exec /usr/bin/python3 -S /run/lab/agent.py
+# LAB_INIT on the kernel's command line: something else to become, which starts the agent itself.
+# shellcheck disable=SC2086 # a command line
+exec ${LAB_INIT:-/usr/bin/python3 -S /run/lab/agent.py}

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the daemon tells while it runs, and what keeps it from being loaded, in a VM."""
+
+import re
+
+import pytest
+from guest_scheduler import (
+    BINARY,
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    GuestScheduler,
+    on_kernels,
+    sched_ext,
+    tool,
+)
+from prometheus_tools import promtool
+
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+METRICS = "curl -sf localhost:9817/metrics"
+AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
+LIMITED = "/sys/fs/cgroup/limited"
+
+
+def value(page: str, series: str) -> float:
+    """The value of a series on a page of metrics."""
+    found = re.search(rf"^{re.escape(series)} (\S+)$", page, re.M)
+    assert found, f"{series} is not in {page}"
+    return float(found[1])
+
+
+def test_metrics_follow_what_happens(guest):
+    run_0 = 'scx_vaware_vcpu_run_seconds_total{cpu="0"}'
+    with GuestScheduler(guest):
+        before = guest.run(METRICS, LIMIT_S).output
+        assert guest.run(tool("spinners.py", 2, "vcpu=0"), LIMIT_S).rc == 0
+        after = guest.run(METRICS, LIMIT_S).output
+        promtool("check", "metrics", stdin=after)
+        # Two seconds of run and stolen time together, less what others had of the vCPU.
+        stolen_0 = 'scx_vaware_vcpu_stolen_seconds_total{cpu="0"}'
+        used_s = sum(value(after, name) - value(before, name) for name in (run_0, stolen_0))
+        assert 1 < used_s < LIMIT_S
+        assert value(after, "scx_vaware_kernel_sched_ext_enabled") == 1
+        assert value(after, 'scx_vaware_vcpus{condition="online"}') == 4
+        assert value(after, "process_resident_memory_bytes") > 1e6
+        assert value(after, "scx_vaware_control_loop_age_seconds") < 15
+        assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+        top = guest.run(f"{AS_NOBODY} {BINARY} top --once --interval 0.5", LIMIT_S)
+        assert top.rc == 0 and "running, 4 vCPUs" in top.output, top.output
+    gone = guest.run(f"{BINARY} top --once", LIMIT_S)
+    assert gone.rc == 1 and "--from" in gone.output
+
+
+def test_it_does_not_void_cpu_limits_unless_told_to(guest):
+    limit = guest.run(
+        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
+        f"echo '50000 100000' >{LIMITED}/cpu.max && echo 300 >{LIMITED}/cpu.weight"
+    )
+    assert limit.rc == 0, limit.output
+    try:
+        with GuestScheduler(guest, "--listen", "off"):
+            pass  # a limit on nothing is no reason to refuse
+        inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
+        guest.run(f"until grep -q . {LIMITED}/cgroup.procs; do sleep 0.1; done", LIMIT_S)
+        before = sched_ext(guest)
+        refused = guest.run(BINARY, LIMIT_S)
+        assert refused.rc == 79, refused.output
+        assert "/limited;" in refused.output and "--allow-quota" in refused.output
+        assert refused.output.count("\n") == 1
+        assert sched_ext(guest) == before
+        with GuestScheduler(guest, "--allow-quota") as scheduler:
+            assert "cpu.weight of cgroups does not hold" in scheduler.output
+            page = guest.run(METRICS, LIMIT_S).output
+            assert value(page, 'scx_vaware_cgroups_ignored{control="cpu.max"}') == 1
+        inside.kill()
+        inside.wait(LIMIT_S)
+    finally:
+        guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+
+
+def test_a_port_that_is_taken_changes_nothing(guest):
+    before = sched_ext(guest)
+    server = guest.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
+    guest.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
+    refused = guest.run(BINARY, LIMIT_S)
+    server.kill()
+    server.wait(LIMIT_S)
+    assert refused.rc == 73, refused.output
+    assert "127.0.0.1:9817" in refused.output and refused.output.strip().endswith("--listen off")
+    assert sched_ext(guest) == before
+
+
+def test_the_configuration_can_be_checked_and_shown_without_rights(guest):
+    check = f"echo 'polices = []' >/tmp/c.toml; {AS_NOBODY} {BINARY} config check /tmp/c.toml"
+    wrong = guest.run(check, LIMIT_S)
+    assert wrong.rc == 78 and "line 1" in wrong.output and "polices" in wrong.output
+    show = guest.run(f"{AS_NOBODY} {BINARY} config show --policies sync --partial", LIMIT_S)
+    assert show.rc == 0, show.output
+    assert 'policies = ["sync"]\n' in show.output and "partial = true\n" in show.output

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The shipped unit in a guest whose PID 1 is systemd: in its sandbox, under its own user."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, sched_ext, wait_until
+from lab import LabError, Vm
+
+pytestmark = pytest.mark.vm
+REPO = Path(__file__).resolve().parents[2]
+PID_1 = Path(__file__).resolve().parent / "guest/systemd.sh"
+HERE = "/run/vaware"  # in the guest, see PID_1
+
+
+@pytest.fixture(scope="module")
+def guest(binary):
+    """A guest that runs systemd, with the unit installed and not started."""
+    if " " in str(PID_1):
+        pytest.skip("the kernel's command line cannot name a path with spaces")
+    try:
+        vm = Vm(DEFAULT_KERNEL, vcpus=4, shape=SHAPE, append=f"LAB_INIT={PID_1}").up()
+    except LabError as why:
+        if why.exit_code == 69:
+            pytest.skip(why.message)
+        raise
+    try:
+        vm.put(binary, f"{HERE}/scx_vaware")
+        vm.put(REPO / "deploy/scx_vaware.toml", f"{HERE}/scx_vaware.toml")
+        yield vm
+    finally:
+        vm.down()
+
+
+def shown(vm: Vm, *properties: str) -> dict[str, str]:
+    """Properties of the unit."""
+    listed = vm.run(f"systemctl show scx_vaware -p {shlex.join([','.join(properties)])}", LIMIT_S)
+    return dict(line.split("=", 1) for line in listed.output.splitlines())
+
+
+def start(vm: Vm) -> None:
+    """Start the unit; it counts as started when the kernel has enabled the scheduler."""
+    started = vm.run("systemctl reset-failed; systemctl start scx_vaware", LIMIT_S)
+    journal = vm.run("journalctl -u scx_vaware --no-pager", LIMIT_S).output
+    assert started.rc == 0, journal
+    now = sched_ext(vm)
+    assert now.state == "enabled" and now.ops.startswith("scx_vaware"), journal
+
+
+def test_it_starts_with_two_capabilities_and_no_root(guest):
+    start(guest)
+    status = guest.run("cat /proc/$(systemctl show -P MainPID scx_vaware)/status", LIMIT_S).output
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Uid"].split()[0] != "0"
+    bpf_and_perfmon = (1 << 39) | (1 << 38)
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == bpf_and_perfmon
+    assert fields["NoNewPrivs"] == "1"
+    assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    assert int(shown(guest, "WatchdogTimestampMonotonic")["WatchdogTimestampMonotonic"]) > 0
+
+
+def test_reload_tells_what_is_on(guest):
+    start(guest)
+    guest.run(f"echo 'policies = [\"sync\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
+    assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
+    wait_until(lambda: shown(guest, "StatusText")["StatusText"].endswith("on: sync"), "the reload")
+
+
+def test_it_comes_back_when_the_daemon_is_killed(guest):
+    start(guest)
+    before = shown(guest, "MainPID")["MainPID"]
+    assert guest.run(f"kill -9 {before}").rc == 0
+    wait_until(
+        lambda: (
+            shown(guest, "MainPID")["MainPID"] not in ("0", before)
+            and sched_ext(guest).state == "enabled"
+        ),
+        "the restart",
+    )
+
+
+def test_it_stays_down_when_an_operator_ends_it(guest):
+    start(guest)
+    assert guest.run("echo S >/proc/sysrq-trigger").rc == 0
+    wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "failed", "the end")
+    assert shown(guest, "ExecMainStatus")["ExecMainStatus"] == "87"
+    # Longer than RestartSec: a restart would have come by now.
+    later = guest.run("sleep 7; systemctl show -P ActiveState scx_vaware", LIMIT_S)
+    assert later.output == "failed\n"
+    assert sched_ext(guest).state == "disabled"
+
+
+def test_stop_brings_the_kernels_own_scheduler_back(guest):
+    start(guest)
+    assert guest.run("systemctl stop scx_vaware", LIMIT_S).rc == 0
+    assert sched_ext(guest).state == "disabled"
+    assert shown(guest, "Result")["Result"] == "success"

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The control loop's one round: what is known of the vCPUs goes to the kernel half and to whoever
+//! asks. The kernel half forgets it when no round follows within [`VALID`].
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use probers::snapshot::{Group, TRUSTED_CONFIDENCE, VcpuSnapshot, Verdict};
+use probers::vcpus::Vcpus;
+
+use crate::inputs::{Facts, Inputs, plan};
+use crate::probing::Probing;
+use crate::scheduler::Scheduler;
+use crate::telemetry::Telemetry;
+
+/// How long the loop may sleep between rounds; each round wakes a vCPU.
+pub const ROUND: Duration = Duration::from_secs(1);
+
+/// How long what the kernel half is told counts: several rounds, for the daemon's own vCPU may be
+/// stopped for seconds.
+const VALID: Duration = Duration::from_secs(10);
+
+/// The loop's memory from round to round.
+pub struct Control {
+    probing: Probing,
+    loaded: Instant,
+    told: Vec<Inputs>,
+}
+
+impl Control {
+    /// For a scheduler that was just loaded.
+    pub fn new(probing: Probing) -> Self {
+        Self { probing, loaded: Instant::now(), told: Vec::new() }
+    }
+
+    /// Go round once: the prober is told what was counted, the kernel half what was found out.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load.
+    pub fn round(&mut self, scheduler: &Scheduler, telemetry: &Telemetry) -> anyhow::Result<()> {
+        let vcpus = Vcpus::read().ok();
+        let online = vcpus.as_ref().map_or(&scheduler.vcpus().online, |vcpus| &vcpus.online);
+        let elapsed_ns = self.loaded.elapsed().as_nanos() as u64;
+        self.probing.tell(&scheduler.stats()?, online, elapsed_ns);
+        let snapshot = self.probing.latest();
+        self.told = plan(&facts(online, snapshot.as_deref()), &self.told);
+        scheduler.set_inputs(&self.told, VALID)?;
+        telemetry.beat(vcpus, snapshot);
+        Ok(())
+    }
+
+    /// The youngest snapshot.
+    pub fn snapshot(&self) -> Option<Arc<VcpuSnapshot>> {
+        self.probing.latest()
+    }
+}
+
+/// What is known of the online vCPUs: what the snapshot is sure of, and neutral values elsewhere.
+fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
+    let Some(snapshot) = snapshot else {
+        return online.iter().copied().map(Facts::unknown).collect();
+    };
+    let topology = &snapshot.topology;
+    let known = online.iter().map(|&vcpu| {
+        let verdict = snapshot.vcpu(vcpu).map_or(Verdict::Unknown, |vcpu| vcpu.verdict);
+        Facts {
+            vcpu,
+            capacity_1024: snapshot.capacity_or_neutral(vcpu).round() as u32,
+            straggler: verdict == Verdict::Straggler,
+            stack: group_of(&topology.stacks, vcpu).unwrap_or(vcpu),
+            core: group_of(&topology.cores, vcpu).unwrap_or(vcpu),
+            // Without a level of caches all vCPUs count as sharing one.
+            llc: match topology.llcs.is_empty() {
+                true => 0,
+                false => group_of(&topology.llcs, vcpu).unwrap_or(vcpu),
+            },
+        }
+    });
+    known.collect()
+}
+
+/// The lowest vCPU of the group that `vcpu` is in, if the group is sure enough to act on.
+fn group_of(groups: &[Group], vcpu: u32) -> Option<u32> {
+    let group = groups.iter().find(|group| group.members.contains(&vcpu))?;
+    (group.confidence >= TRUSTED_CONFIDENCE).then(|| group.members.first().copied())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::snapshot;
+
+    #[test]
+    fn without_a_snapshot_nothing_is_assumed() {
+        assert_eq!(facts(&[0, 3], None), [Facts::unknown(0), Facts::unknown(3)]);
+    }
+
+    #[test]
+    fn a_snapshot_tells_capacity_stragglers_and_groups_of_online_vcpus() {
+        let mut snapshot = snapshot(4);
+        snapshot.vcpus[1].verdict = Verdict::Straggler;
+        snapshot.topology.stacks = vec![Group { members: vec![1, 2], confidence: 0.9 }];
+        snapshot.topology.cores = vec![Group { members: vec![0, 1], confidence: 0.1 }];
+        snapshot.topology.llcs = vec![Group { members: vec![1, 2, 3], confidence: 0.9 }];
+        let facts = facts(&[0, 1, 2], Some(&snapshot));
+        assert_eq!(facts.iter().map(|f| f.straggler).collect::<Vec<_>>(), [false, true, false]);
+        assert_eq!(facts.iter().map(|f| f.stack).collect::<Vec<_>>(), [0, 1, 1]);
+        assert_eq!(facts.iter().map(|f| f.core).collect::<Vec<_>>(), [0, 1, 2]);
+        assert_eq!(facts.iter().map(|f| f.llc).collect::<Vec<_>>(), [0, 1, 1]);
+        assert!(facts.iter().all(|f| (1..=1024).contains(&f.capacity_1024)));
+    }
+}

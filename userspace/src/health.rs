@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Whether the daemon and the scheduler are well.
+
+use std::time::Duration;
+
+/// The control loop goes round every second. So late, something holds it up: long enough for a VM
+/// whose vCPUs are stopped for seconds.
+pub const LOOP_LIMIT: Duration = Duration::from_secs(15);
+
+/// The scheduler's state, as its daemon knows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum State {
+    /// It is being loaded.
+    #[default]
+    Starting,
+    Running,
+    /// It is being detached, or was ejected.
+    Stopping,
+}
+
+impl State {
+    pub const ALL: [Self; 3] = [Self::Starting, Self::Running, Self::Stopping];
+
+    /// The name to show to people and in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Stopping => "stopping",
+        }
+    }
+}
+
+/// What is to be said of the daemon's health at one time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    pub state: State,
+    /// Whether the kernel says, at this moment, that sched_ext is enabled with our scheduler.
+    pub enabled_as_us: bool,
+    /// Time since the control loop last went round.
+    pub loop_age: Duration,
+    /// Times that the kernel asked to load the scheduler again.
+    pub restarts: u64,
+    pub reloads_applied: u64,
+    pub reloads_refused: u64,
+    /// False if the configuration that was read last was wrong.
+    pub last_reload_ok: bool,
+    /// Cgroups whose CPU limits, and whose weights, do not hold.
+    pub cgroups_limited: u64,
+    pub cgroups_weighted: u64,
+}
+
+impl Report {
+    /// Check that all is well.
+    ///
+    /// # Errors
+    /// A sentence that says what is not.
+    pub fn check(&self) -> Result<(), String> {
+        if self.state != State::Running {
+            return Err(format!("the scheduler is {}", self.state.name()));
+        }
+        if !self.enabled_as_us {
+            return Err("the kernel does not run this scheduler; see dmesg".into());
+        }
+        if self.loop_age > LOOP_LIMIT {
+            return Err(format!("the control loop is {} s late", self.loop_age.as_secs()));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_scheduler_that_the_kernel_runs_is_well() {
+        let well = Report { state: State::Running, enabled_as_us: true, ..Report::default() };
+        assert_eq!(well.check(), Ok(()));
+        let sick = [
+            Report { state: State::Starting, ..well.clone() },
+            Report { enabled_as_us: false, ..well.clone() },
+            Report { loop_age: LOOP_LIMIT * 2, ..well },
+        ];
+        assert!(sick.iter().all(|report| report.check().is_err()));
+    }
+}

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The HTTP server: metrics, health, and a landing page, from a thread of its own. It answers GET
+//! and HEAD, one request a connection, and nobody can hold it up: connections are few and short.
+
+use std::convert::Infallible;
+use std::io::ErrorKind;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderMap};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+
+use crate::failure::Failure;
+use crate::metrics::Format;
+
+/// Connections at a time; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 8;
+
+/// A request's head must be there within this time and size.
+const HEAD_LIMIT: Duration = Duration::from_secs(2);
+const MAX_HEAD_BYTES: usize = 8192; // the least that hyper takes
+
+/// A connection ends after this time, whatever it does.
+const CONNECTION_LIMIT: Duration = Duration::from_secs(10);
+
+/// After a failed accept, such as for want of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the server tells.
+pub trait Content: Send + Sync + 'static {
+    /// The page of metrics.
+    fn metrics(&self, format: Format) -> String;
+
+    /// Whether all is well; else a sentence that says what is not.
+    fn health(&self) -> Result<(), String>;
+}
+
+/// A socket that listens already, and is not served yet.
+pub struct Server {
+    socket: std::net::TcpListener,
+}
+
+impl Server {
+    /// Listen at `address`; port 0 means any that is free.
+    ///
+    /// # Errors
+    /// [`Failure::Listen`] if the address is not ours or the port is taken.
+    pub fn bind(address: SocketAddr) -> Result<Self, Failure> {
+        let bound = std::net::TcpListener::bind(address)
+            .and_then(|socket| socket.set_nonblocking(true).map(|()| Self { socket }));
+        bound.map_err(|error| {
+            let what_to_do = match error.kind() {
+                ErrorKind::AddrInUse => "choose another with --listen, or --listen off",
+                ErrorKind::AddrNotAvailable => "choose an address of this VM with --listen",
+                ErrorKind::PermissionDenied => "choose a port from 1024 on with --listen",
+                _ => "choose another address with --listen, or --listen off",
+            };
+            Failure::Listen(format!("cannot serve metrics at {address}: {error}; {what_to_do}"))
+        })
+    }
+
+    /// The address that it listens at.
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.socket.local_addr()
+    }
+
+    /// Serve `content` from a thread of its own until the process ends.
+    ///
+    /// # Errors
+    /// If there can be no such thread.
+    pub fn serve(self, content: Arc<impl Content>) -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listener = {
+            let _within = runtime.enter();
+            TcpListener::from_std(self.socket)?
+        };
+        let serve = move || runtime.block_on(accept(listener, content));
+        thread::Builder::new().name("metrics".into()).spawn(serve).map(|_| ())
+    }
+}
+
+async fn accept(listener: TcpListener, content: Arc<impl Content>) {
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(ACCEPT_PAUSE).await;
+            continue;
+        };
+        let content = Arc::clone(&content);
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(CONNECTION_LIMIT, converse(stream, content)).await;
+            drop(slot);
+        });
+    }
+}
+
+async fn converse(stream: TcpStream, content: Arc<impl Content>) {
+    let on_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+    let answer = service_fn(|request: Request<Incoming>| {
+        let response = respond(&request, &*content, on_loopback);
+        async move { Ok::<_, Infallible>(response) }
+    });
+    // What a client does wrong is its own business.
+    let _ = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_LIMIT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), answer)
+        .await;
+}
+
+fn respond<B>(
+    request: &Request<B>,
+    content: &impl Content,
+    on_loopback: bool,
+) -> Response<Full<Bytes>> {
+    if on_loopback && !names_this_machine(request.headers()) {
+        return plain(StatusCode::MISDIRECTED_REQUEST, "ask for localhost, or an address\n".into());
+    }
+    if request.method() != Method::GET && request.method() != Method::HEAD {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n".into());
+        response.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
+        return response;
+    }
+    match request.uri().path() {
+        "/" => typed(StatusCode::OK, "text/html; charset=utf-8", LANDING_PAGE.into()),
+        "/metrics" => {
+            let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok());
+            let format = Format::accepted(accept.unwrap_or_default());
+            typed(StatusCode::OK, format.content_type(), content.metrics(format))
+        }
+        "/healthz" => match content.health() {
+            Ok(()) => plain(StatusCode::OK, "ok\n".into()),
+            Err(why) => plain(StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n")),
+        },
+        _ => plain(StatusCode::NOT_FOUND, "there are /, /metrics and /healthz\n".into()),
+    }
+}
+
+/// Return whether a request on loopback was meant for it. A web page whose name was bound to a
+/// loopback address (DNS rebinding) sends that name.
+fn names_this_machine(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST) else { return true };
+    let Ok(host) = host.to_str() else { return false };
+    let name = host.rsplit_once(':').filter(|(_, port)| !port.contains(']')).map_or(host, |h| h.0);
+    name == "localhost" || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+}
+
+fn plain(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    typed(status, "text/plain; charset=utf-8", text)
+}
+
+fn typed(status: StatusCode, kind: &'static str, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(kind));
+    response
+}
+
+const LANDING_PAGE: &str = "<!doctype html>\n<title>scx_vaware</title>\n\
+    <h1>scx_vaware</h1>\n<p>A vCPU-aware CPU scheduler runs in this VM.</p>\n\
+    <ul>\n<li><a href=\"/metrics\">/metrics</a> for Prometheus, and for scx_vaware top</li>\n\
+    <li><a href=\"/healthz\">/healthz</a>: 200 if the scheduler is enabled, else 503</li>\n</ul>\n";
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::Ipv4Addr;
+
+    use super::*;
+
+    struct Sick;
+
+    impl Content for Sick {
+        fn metrics(&self, format: Format) -> String {
+            format!("{format:?}\n")
+        }
+
+        fn health(&self) -> Result<(), String> {
+            Err("the scheduler is stopping".into())
+        }
+    }
+
+    fn serve() -> Option<SocketAddr> {
+        let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).ok()?;
+        let address = server.address().ok()?;
+        server.serve(Arc::new(Sick)).ok()?;
+        Some(address)
+    }
+
+    /// What the server answers to these bytes, until it hangs up.
+    fn ask(address: SocketAddr, request: &str) -> std::io::Result<String> {
+        let mut stream = std::net::TcpStream::connect(address)?;
+        stream.write_all(request.as_bytes())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        Ok(answer)
+    }
+
+    #[test]
+    fn each_path_has_its_answer() -> std::io::Result<()> {
+        let Some(address) = serve() else { return Err(ErrorKind::Other.into()) };
+        for (request, status, text) in [
+            ("GET / HTTP/1.1\r\nHost: localhost:1\r\n\r\n", 200, "/healthz"),
+            ("GET /metrics HTTP/1.1\r\nHost: [::1]:1\r\n\r\n", 200, "Classic"),
+            ("GET /metrics HTTP/1.0\r\n\r\n", 200, "Classic"),
+            (
+                "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\
+                 Accept: application/openmetrics-text;version=1.0.0,*/*;q=0.1\r\n\r\n",
+                200,
+                "OpenMetrics",
+            ),
+            ("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 503, "is stopping"),
+            ("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n", 404, "/metrics"),
+            ("POST /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 405, "allow: GET, HEAD"),
+            ("GET /metrics HTTP/1.1\r\nHost: evil.example:9817\r\n\r\n", 421, "localhost"),
+            ("nonsense\r\n\r\n", 400, ""),
+        ] {
+            let answer = ask(address, request)?;
+            assert!(answer.split(' ').nth(1) == Some(&status.to_string()), "{request}: {answer}");
+            assert!(answer.contains(text), "{request}: {answer}");
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn a_head_without_end_is_cut_off() -> std::io::Result<()> {
+        let Some(address) = serve() else { return Err(ErrorKind::Other.into()) };
+        let endless = format!("GET / HTTP/1.1\r\nX: {}\r\n\r\n", "x".repeat(4 * MAX_HEAD_BYTES));
+        let refused = ask(address, &endless).unwrap_or_default();
+        assert!(!refused.contains("200 OK"), "{refused}");
+        Ok(())
+    }
+
+    #[test]
+    fn silent_clients_do_not_keep_others_out_for_long() -> std::io::Result<()> {
+        let Some(address) = serve() else { return Err(ErrorKind::Other.into()) };
+        let mut silent = Vec::new();
+        for _ in 0..2 * MAX_CONNECTIONS {
+            silent.push(std::net::TcpStream::connect(address)?);
+        }
+        let answer = ask(address, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+        assert!(answer.contains("200 OK"), "{answer}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_port_that_is_taken_is_named() -> std::io::Result<()> {
+        let taken = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let refused = Server::bind(taken.local_addr()?).err();
+        let text = refused.as_ref().map(|failure| failure.to_string()).unwrap_or_default();
+        assert_eq!(refused.map(|failure| failure.exit_code()), Some(73));
+        assert!(text.contains(&taken.local_addr()?.to_string()), "{text}");
+        assert!(text.contains("--listen off"), "{text}");
+        Ok(())
+    }
+}

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Metrics for Prometheus: a [`Sample`] in, a page of text out. Nothing here reads a map or a file.
+//!
+//! Names and units follow <https://prometheus.io/docs/practices/naming/>. No label has more values
+//! than there are vCPUs, and a page never has more than [`MAX_SERIES`] series.
+
+mod cost;
+mod health;
+mod page;
+mod scheduling;
+mod vcpus;
+
+use std::time::Duration;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, text};
+use prometheus_client::registry::Registry;
+
+use crate::config::Config;
+use crate::health::Report;
+use crate::stats::Stats;
+use page::Page;
+use probers::hypervisor::Announced;
+use probers::snapshot::VcpuSnapshot;
+use probers::vcpus::Vcpus;
+
+/// The most series that a page may have. Where all families do not fit, those of single vCPUs are
+/// left out whole, the least important first, so that no series comes and goes.
+pub const MAX_SERIES: usize = 10_000;
+
+const PREFIX: &str = "scx_vaware";
+
+/// How a page is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// OpenMetrics 1.0, for those who ask for it.
+    OpenMetrics,
+    /// The text format that all versions of Prometheus and its tools read.
+    Classic,
+}
+
+impl Format {
+    /// The better one of those that an HTTP `Accept` header names.
+    pub fn accepted(header: &str) -> Self {
+        if header.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
+    }
+
+    /// The HTTP content type.
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+        }
+    }
+}
+
+/// What is known at the time of a scrape.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    pub config: Config,
+    pub vcpus: Vcpus,
+    pub announced: Announced,
+    /// The daemon and sched_ext.
+    pub health: Report,
+    /// The kernel half's counters; `None` while it is not loaded.
+    pub stats: Option<Stats>,
+    /// What probing has found, and how long ago.
+    pub snapshot: Option<(VcpuSnapshot, Duration)>,
+    /// The kernel's own counts of events that sched_ext handled, by the kernel's names.
+    pub kernel_events: Vec<(String, u64)>,
+    pub cost: Cost,
+}
+
+/// What the daemon and the kernel half use themselves.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Processor time of the daemon.
+    pub cpu: Duration,
+    pub resident_bytes: u64,
+    /// How long the last scrape took.
+    pub last_scrape: Duration,
+    /// Run time and runs of each program of the kernel half, where `kernel.bpf_stats_enabled` is set.
+    pub programs: Vec<(String, Duration, u64)>,
+}
+
+/// Write `sample` as a page.
+pub fn render(sample: Sample, format: Format) -> String {
+    let mut registry = Registry::default();
+    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Own(sample.clone())));
+    registry.register_collector(Box::new(Process(sample)));
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _ = text::encode(&mut text, &registry);
+    match format {
+        Format::OpenMetrics => text,
+        Format::Classic => classic(&text),
+    }
+}
+
+/// Everything whose name begins with the project's.
+#[derive(Debug)]
+struct Own(Sample);
+
+impl Collector for Own {
+    fn encode(&self, encoder: DescriptorEncoder) -> std::fmt::Result {
+        let Self(sample) = self;
+        let mut page = Page::new(encoder, MAX_SERIES);
+        health::encode(sample, &mut page)?;
+        scheduling::encode(sample, &mut page)?;
+        cost::encode(sample, &mut page)?;
+        vcpus::encode(sample, &mut page)?;
+        page.finish()
+    }
+}
+
+/// What every program's client library exports, under the names that dashboards know.
+#[derive(Debug)]
+struct Process(Sample);
+
+impl Collector for Process {
+    fn encode(&self, encoder: DescriptorEncoder) -> std::fmt::Result {
+        cost::encode_process(&self.0, &mut Page::new(encoder, MAX_SERIES))
+    }
+}
+
+/// The text format from before OpenMetrics, in which counters are declared with their suffix, and
+/// which knows neither infos nor units nor an end.
+fn classic(text: &str) -> String {
+    let mut page = String::with_capacity(text.len());
+    let mut help = "";
+    for line in text.lines() {
+        if line.starts_with("# HELP ") {
+            help = line;
+            continue;
+        }
+        let Some(declared) = line.strip_prefix("# TYPE ") else {
+            if !line.starts_with('#') {
+                page.push_str(line);
+                page.push('\n');
+            }
+            continue;
+        };
+        let (name, kind) = declared.split_once(' ').unwrap_or((declared, "untyped"));
+        let (suffix, kind) = match kind {
+            "counter" => ("_total", "counter"),
+            "info" => ("_info", "gauge"),
+            other => ("", other),
+        };
+        let described = help.strip_prefix("# HELP ").unwrap_or_default();
+        let described = described.strip_prefix(name).unwrap_or_default();
+        page.push_str(&format!("# HELP {name}{suffix}{described}\n# TYPE {name}{suffix} {kind}\n"));
+    }
+    page
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::sample;
+
+    #[test]
+    fn a_page_has_what_its_sample_says() {
+        let page = render(sample(4), Format::OpenMetrics);
+        for line in [
+            "scx_vaware_state{state=\"running\"} 1",
+            "scx_vaware_state{state=\"starting\"} 0",
+            "scx_vaware_vcpus{condition=\"online\"} 4",
+            "# UNIT scx_vaware_vcpu_stolen_seconds seconds",
+            "# EOF",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn the_older_format_declares_counters_by_the_names_that_follow() {
+        let page = render(sample(2), Format::Classic);
+        let mut declared = String::new();
+        for line in page.lines() {
+            assert!(!line.starts_with("# UNIT") && line != "# EOF", "{line}");
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                declared = rest.split(' ').next().unwrap_or_default().into();
+            } else if !line.starts_with('#') {
+                assert!(line.starts_with(&declared), "{line} after the type of {declared}");
+            }
+        }
+        assert!(page.contains("# TYPE scx_vaware_vcpu_switches_total counter\n"));
+    }
+
+    #[test]
+    fn the_number_of_series_is_bounded_and_told() {
+        for vcpus in [1, 64, 1024, 4096] {
+            let page = render(sample(vcpus), Format::Classic);
+            let series = page.lines().filter(|line| !line.starts_with('#')).count();
+            assert!(series <= MAX_SERIES + 2, "{series} at {vcpus} vCPUs");
+            let told = page.lines().find_map(|l| l.strip_prefix("scx_vaware_series_left_out "));
+            let left_out: f64 = told.and_then(|text| text.parse().ok()).unwrap_or(-1.0);
+            assert_eq!(left_out > 0.0, vcpus > 1024, "{left_out} left out at {vcpus} vCPUs");
+        }
+    }
+
+    #[test]
+    fn no_series_is_written_twice() {
+        let page = render(sample(8), Format::Classic);
+        let mut names: Vec<_> = page
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.rsplit_once(' ').map(|(name, _)| name))
+            .collect();
+        let all = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), all);
+    }
+
+    #[test]
+    fn without_a_scheduler_the_page_still_tells_the_state() {
+        let mut stopped = sample(2);
+        stopped.stats = None;
+        stopped.snapshot = None;
+        let page = render(stopped, Format::Classic);
+        assert!(page.contains("scx_vaware_state{") && !page.contains("decisions_total"));
+    }
+}

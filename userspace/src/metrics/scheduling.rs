@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What the scheduler did, over all vCPUs: decisions, waits, run time by class, lock waits.
+
+use std::fmt::Result;
+
+use prometheus_client::registry::Unit;
+
+use super::Sample;
+use super::page::Page;
+use crate::stats::{CLASSES, COUNTERS};
+
+const NS_PER_S: f64 = 1e9;
+
+/// Kernel events beyond so many kinds are not exported: their number is the kernel's choice.
+const MAX_KERNEL_EVENTS: usize = 40;
+
+pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
+    let Some(stats) = &sample.stats else { return Ok(()) };
+    let total = stats.total();
+    let decisions = COUNTERS.iter().zip(total.counters);
+    page.counters(
+        ("decisions", None, "Decisions that the scheduler took, by kind"),
+        decisions.map(|(name, count)| ([("decision", *name)], count as f64)).collect(),
+    )?;
+    page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
+
+    let waits = CLASSES.iter().enumerate().map(|(class, name)| {
+        let buckets = total.wait_hist[class].iter().enumerate().map(|(bucket, count)| {
+            let last = bucket + 1 == total.wait_hist[class].len();
+            (if last { f64::INFINITY } else { (1u64 << bucket) as f64 / 1e6 }, *count)
+        });
+        ([("class", *name)], total.wait_ns[class] as f64 / NS_PER_S, buckets.collect())
+    });
+    page.histograms(
+        (
+            "runqueue_wait",
+            Some(Unit::Seconds),
+            "Time that tasks waited for a vCPU after they became runnable",
+        ),
+        waits.collect(),
+    )?;
+    let by_class = |values: [u64; CLASSES.len()]| {
+        CLASSES.iter().zip(values).map(|(name, ns)| ([("class", *name)], ns as f64 / NS_PER_S))
+    };
+    page.gauges(
+        ("runqueue_wait_longest", Some(Unit::Seconds), "The longest wait since load"),
+        by_class(total.wait_max_ns).collect(),
+    )?;
+    page.counters(
+        ("run", Some(Unit::Seconds), "Time that tasks ran, stolen time not counted"),
+        by_class(total.run_ns).collect(),
+    )?;
+    page.gauge(
+        ("lock_wait_longest", Some(Unit::Seconds), "The longest spinlock wait of 1 ms or more"),
+        total.lock_wait_max_ns as f64 / NS_PER_S,
+    )?;
+    let events = sample.kernel_events.iter().take(MAX_KERNEL_EVENTS);
+    page.counters(
+        ("kernel_events", None, "Events that the kernel's sched_ext counts, since load"),
+        events.map(|(name, count)| ([("event", name.as_str())], *count as f64)).collect(),
+    )
+}

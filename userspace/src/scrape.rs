@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Reads the metrics of a running daemon, as Prometheus would: no rights are needed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::header::HOST;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+
+const LIMIT: Duration = Duration::from_secs(10);
+
+/// Labels by name.
+pub type Labels = BTreeMap<String, String>;
+
+/// A page of metrics, and when it was read.
+pub struct Scrape {
+    pub at: Instant,
+    series: BTreeMap<String, Vec<(Labels, f64)>>,
+}
+
+impl Scrape {
+    /// Read the page that the daemon at `address` serves.
+    ///
+    /// # Errors
+    /// What the network or the daemon said.
+    pub fn read(address: SocketAddr) -> anyhow::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let page = runtime.block_on(async {
+            tokio::time::timeout(LIMIT, get(address)).await.context("no answer in time")?
+        })?;
+        Ok(Self::parse(&page))
+    }
+
+    /// Read a page of the text format. Lines that are none of it are left out.
+    fn parse(page: &str) -> Self {
+        let mut series: BTreeMap<String, Vec<_>> = BTreeMap::new();
+        for (name, labels, value) in page.lines().filter_map(parse_line) {
+            series.entry(name).or_default().push((labels, value));
+        }
+        Self { at: Instant::now(), series }
+    }
+
+    /// The series of a family.
+    pub fn family(&self, name: &str) -> &[(Labels, f64)] {
+        self.series.get(name).map_or(&[], Vec::as_slice)
+    }
+
+    /// The value of the one series of a family that has this label, or of its first with no label
+    /// given.
+    pub fn value(&self, name: &str, label: Option<(&str, &str)>) -> Option<f64> {
+        let has = |labels: &Labels| {
+            label.is_none_or(|(key, value)| labels.get(key).is_some_and(|found| found == value))
+        };
+        self.family(name).iter().find(|(labels, _)| has(labels)).map(|(_, value)| *value)
+    }
+}
+
+async fn get(address: SocketAddr) -> anyhow::Result<String> {
+    let stream = TcpStream::connect(address).await?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let request =
+        Request::get("/metrics").header(HOST, address.to_string()).body(Empty::<Bytes>::new())?;
+    let response = sender.send_request(request).await?;
+    ensure!(response.status() == StatusCode::OK, "the answer is {}", response.status());
+    let body = response.into_body().collect().await?.to_bytes();
+    String::from_utf8(body.to_vec()).context("the answer is no text")
+}
+
+/// Parse `name{label="value",...} 1.5`.
+fn parse_line(line: &str) -> Option<(String, Labels, f64)> {
+    if line.starts_with('#') {
+        return None;
+    }
+    let (series, value) = line.rsplit_once(' ')?;
+    let (name, labels) = series.split_once('{').unwrap_or((series, ""));
+    Some((name.into(), parse_labels(labels.trim_end_matches('}'))?, value.parse().ok()?))
+}
+
+fn parse_labels(mut text: &str) -> Option<Labels> {
+    let mut labels = Labels::new();
+    while !text.is_empty() {
+        let (key, rest) = text.split_once("=\"")?;
+        let mut value = String::new();
+        let mut characters = rest.char_indices();
+        let end = loop {
+            match characters.next()? {
+                (end, '"') => break end,
+                (_, '\\') => value.push(match characters.next()?.1 {
+                    'n' => '\n',
+                    other => other,
+                }),
+                (_, other) => value.push(other),
+            }
+        };
+        labels.insert(key.trim_start_matches(',').into(), value);
+        text = &rest[end + 1..];
+    }
+    Some(labels)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::{Format, render};
+    use crate::simulated::sample;
+
+    #[test]
+    fn every_line_of_our_own_page_is_read() {
+        let page = render(sample(3), Format::Classic);
+        let lines = page.lines().filter(|line| !line.starts_with('#')).count();
+        let scrape = Scrape::parse(&page);
+        assert_eq!(scrape.series.values().map(Vec::len).sum::<usize>(), lines);
+        assert_eq!(scrape.family("scx_vaware_vcpu_switches_total").len(), 3);
+        let switches = scrape.value("scx_vaware_vcpu_switches_total", Some(("cpu", "2")));
+        assert_eq!(switches, Some(9_000_002.0));
+    }
+
+    #[test]
+    fn labels_may_hold_anything() {
+        let line = r#"m{a="x} y, z",b="q\"\\\n"} +Inf"#;
+        let parsed = parse_line(line);
+        let (name, labels, value) = parsed.unwrap_or_default();
+        assert_eq!((name.as_str(), value), ("m", f64::INFINITY));
+        assert_eq!(labels.get("a").map(String::as_str), Some("x} y, z"));
+        assert_eq!(labels.get("b").map(String::as_str), Some("q\"\\\n"));
+        assert!(parse_line("m{a=\"x} 1").is_none() && parse_line("# HELP m x 1").is_none());
+    }
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! A VM that does not exist, of any size: for tests, and to see what metrics cost with many vCPUs.
+
+use std::time::Duration;
+
+use probers::hypervisor::{Announced, Hypervisor};
+use probers::snapshot::{Estimate, Group, SCHEMA_VERSION, Topology, Vcpu, VcpuSnapshot, Verdict};
+use probers::vcpus::Vcpus;
+
+use crate::config::Config;
+use crate::health::{Report, State};
+use crate::metrics::{Cost, Sample};
+use crate::stats::{Stats, VcpuStats};
+
+/// A sample of a VM with so many vCPUs that has run for an hour, every series in it.
+pub fn sample(nr_vcpus: u32) -> Sample {
+    let all: Vec<u32> = (0..nr_vcpus).collect();
+    Sample {
+        config: Config::default(),
+        vcpus: Vcpus { possible: all.clone(), online: all.clone() },
+        announced: Announced { hypervisor: Hypervisor::Kvm, kvm_steal_clock: true },
+        health: Report {
+            state: State::Running,
+            enabled_as_us: true,
+            last_reload_ok: true,
+            ..Report::default()
+        },
+        stats: Some(Stats { vcpus: all.into_iter().map(stats).collect() }),
+        snapshot: Some((snapshot(nr_vcpus), Duration::from_millis(700))),
+        kernel_events: vec![("SCX_EV_SELECT_CPU_FALLBACK".into(), 3)],
+        cost: Cost {
+            cpu: Duration::from_secs(5),
+            resident_bytes: 20 << 20,
+            last_scrape: Duration::from_millis(2),
+            programs: vec![("vaware_enqueue".into(), Duration::from_secs(9), 1_000_000)],
+        },
+    }
+}
+
+fn stats(vcpu: u32) -> VcpuStats {
+    let number = u64::from(vcpu);
+    let mut stats = VcpuStats::default();
+    stats.counters.fill(1000 + number);
+    for (class, waits) in stats.wait_hist.iter_mut().enumerate() {
+        waits.fill(10 + number);
+        stats.wait_ns[class] = 5_000_000_000;
+        stats.wait_max_ns[class] = 40_000_000 + number;
+        stats.run_ns[class] = 700_000_000_000 + number;
+    }
+    (stats.stolen_ns, stats.switches) = (300_000_000_000 + number, 9_000_000 + number);
+    stats
+}
+
+/// A snapshot of that VM: vCPUs in pairs on cores, one in eight a straggler.
+pub fn snapshot(nr_vcpus: u32) -> VcpuSnapshot {
+    let sure = |value: f64| Some(Estimate { value, age_s: 0.5, confidence: 0.9 });
+    let vcpu = |id: u32| {
+        let straggler = id % 8 == 7;
+        Vcpu {
+            id,
+            online: true,
+            verdict: if straggler { Verdict::Straggler } else { Verdict::Good },
+            capacity: sure(if straggler { 200.0 } else { 1000.0 }),
+            share_ratio: sure(if straggler { 0.2 } else { 0.98 }),
+            speed_ratio: sure(1.0),
+            stolen_ratio: sure(0.02),
+            wakeup_latency_ns: sure(60_000.0),
+            active_p50_ns: sure(20e6),
+            active_p95_ns: sure(40e6),
+            inactive_p50_ns: sure(4e6),
+            inactive_p95_ns: sure(12e6),
+            ..Vcpu::default()
+        }
+    };
+    let pairs = (0..nr_vcpus / 2).map(|pair| vec![2 * pair, 2 * pair + 1]);
+    VcpuSnapshot {
+        schema_version: SCHEMA_VERSION,
+        taken_at_unix_ms: 1,
+        taken_at_ns: 1,
+        vcpus: (0..nr_vcpus).map(vcpu).collect(),
+        topology: Topology {
+            cores: pairs.map(|members| Group { members, confidence: 0.9 }).collect(),
+            ..Topology::default()
+        },
+        effective_vcpus: sure(f64::from(nr_vcpus) * 0.9),
+        source: "simulated".into(),
+        probe_budget_ratio: 0.0,
+        notes: Vec::new(),
+    }
+}
