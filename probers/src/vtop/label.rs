@@ -17,6 +17,10 @@ const SIBLINGS_MAX: usize = 2;
 /// A pair of vCPUs with nothing to compare it with, and other guesses.
 const GUESS: f64 = 0.4;
 
+/// Other sockets lie at most so much farther from a cache, in logarithms, than the cache from its cores'
+/// siblings: 0.3 to 1.0 on recorded machines with sockets, 1.5 and more between chiplets of one.
+const SOCKET_REACH: f64 = 1.25;
+
 /// Boards have 1, 2, 4 or 8 sockets.
 const SOCKET_COUNTS: [usize; 3] = [2, 4, 8];
 
@@ -70,13 +74,13 @@ fn sockets<'a>(
     match levels {
         [] | [_] => (None, GUESS.max(0.7)),
         // Caches and nothing else between them and the widest level: sockets, or chiplets in one. A
-        // cache that spans a socket lies nearer to the other socket than to its own cores' siblings.
+        // cache that spans a socket lies nearer to the other socket than to its own cores.
         [caches, widest] => {
             let outward = (widest.typical_ns / caches.typical_ns).ln();
             let are_sockets = SOCKET_COUNTS.contains(&count(caches));
             match siblings {
                 Some(siblings) => {
-                    let inward = (caches.typical_ns / siblings.typical_ns).ln();
+                    let inward = SOCKET_REACH * (caches.typical_ns / siblings.typical_ns).ln();
                     let certainty = 0.5 + (outward - inward).abs().min(0.5);
                     (Some(caches).filter(|_| outward < inward && are_sockets), certainty)
                 }
