@@ -25,7 +25,9 @@ prop_compose! {
 
 prop_compose! {
     fn any_flags()(straggler: bool, stacked: bool, uneven: bool) -> u32 {
-        u32::from(straggler) * STRAGGLER | u32::from(stacked) * STACKED | u32::from(uneven) * UNEVEN
+        (u32::from(straggler) * STRAGGLER)
+            | (u32::from(stacked) * STACKED)
+            | (u32::from(uneven) * UNEVEN)
     }
 }
 
