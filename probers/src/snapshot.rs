@@ -88,7 +88,8 @@ pub struct Vcpu {
     /// Lengths of the periods for which it was stopped.
     pub inactive_p50_ns: Option<Estimate>,
     pub inactive_p95_ns: Option<Estimate>,
-    /// Part of the wall time that probing itself has used on it since probing began, 0 to 1.
+    /// Part of the wall time that bursts of work have used on it since probing began, 0 to 1; the topology
+    /// probe keeps to the same bound by itself.
     pub probe_ratio: f64,
     /// Why something could not be measured here, as a sentence.
     pub note: Option<String>,

@@ -25,6 +25,7 @@ const PROBE_BUDGET_PERCENT: std::ops::RangeInclusive<f64> = 0.0..=10.0;
 const PROBE_LIGHT_MS: std::ops::RangeInclusive<u64> = 200..=60_000;
 const PROBE_HEAVY_MAX_S: std::ops::RangeInclusive<u64> = 10..=3600;
 const PROBE_HALF_LIFE_MS: std::ops::RangeInclusive<u64> = 100..=600_000;
+const PROBE_TOPOLOGY_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
 
 /// The keys of the file and the flags of the same names, so that each key has its flag. What is
 /// `None` was not written.
@@ -62,6 +63,10 @@ pub struct Settings {
     #[arg(long, value_name = "MS",
           value_parser = clap::value_parser!(u64).range(PROBE_HALF_LIFE_MS))]
     pub probe_half_life_ms: Option<u64>,
+    /// Check the topology every so often, unless that takes more than the budget (500 to 600000).
+    #[arg(long, value_name = "MS",
+          value_parser = clap::value_parser!(u64).range(PROBE_TOPOLOGY_MS))]
+    pub probe_topology_ms: Option<u64>,
 }
 
 impl Settings {
@@ -103,6 +108,7 @@ impl Settings {
             ("probe_light_ms", self.probe_light_ms, PROBE_LIGHT_MS),
             ("probe_heavy_max_s", self.probe_heavy_max_s, PROBE_HEAVY_MAX_S),
             ("probe_half_life_ms", self.probe_half_life_ms, PROBE_HALF_LIFE_MS),
+            ("probe_topology_ms", self.probe_topology_ms, PROBE_TOPOLOGY_MS),
         ] {
             if let Some(value) = value.filter(|value| !range.contains(value)) {
                 let (low, high) = range.into_inner();
@@ -124,6 +130,7 @@ impl Settings {
             probe_light_ms: self.probe_light_ms.or(other.probe_light_ms),
             probe_heavy_max_s: self.probe_heavy_max_s.or(other.probe_heavy_max_s),
             probe_half_life_ms: self.probe_half_life_ms.or(other.probe_half_life_ms),
+            probe_topology_ms: self.probe_topology_ms.or(other.probe_topology_ms),
         }
     }
 }
@@ -174,6 +181,9 @@ impl From<Settings> for Config {
         if let Some(ms) = settings.probe_half_life_ms {
             probing.half_life = Duration::from_millis(ms);
         }
+        if let Some(ms) = settings.probe_topology_ms {
+            probing.topology_interval = Duration::from_millis(ms);
+        }
         Self {
             policies: settings.policies.unwrap_or(default.policies),
             wait_bound: settings.wait_bound_ms.map_or(default.wait_bound, Duration::from_millis),
@@ -197,6 +207,7 @@ impl From<&Config> for Settings {
             probe_light_ms: Some(config.probing.light_interval.as_millis() as u64),
             probe_heavy_max_s: Some(config.probing.heavy_interval_max.as_secs()),
             probe_half_life_ms: Some(config.probing.half_life.as_millis() as u64),
+            probe_topology_ms: Some(config.probing.topology_interval.as_millis() as u64),
         }
     }
 }
@@ -303,7 +314,7 @@ mod tests {
         let text = "policies = [\"sync\"]\nwait_bound_ms = 500\npartial = true\n\
                     allow_quota = true\nlisten = \"[::1]:1234\"\n\
                     probe_budget_percent = 2.0\nprobe_light_ms = 500\n\
-                    probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\n";
+                    probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\nprobe_topology_ms = 3000\n";
         let read = config(text);
         assert_eq!(
             read,
@@ -318,6 +329,7 @@ mod tests {
                     light_interval: Duration::from_millis(500),
                     heavy_interval_max: Duration::from_secs(30),
                     half_life: Duration::from_secs(4),
+                    topology_interval: Duration::from_secs(3),
                     ..Default::default()
                 },
             })

@@ -3,18 +3,22 @@
 //! the prober, which then works on idle vCPUs only.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use anyhow::Context;
 use probers::service::Service;
 use probers::snapshot::VcpuSnapshot;
 use probers::vcap::Settings;
 use probers::vcap::passive::{Times, TimesSource};
+use probers::vtop::watch::Watch;
 
 use crate::stats::Stats;
 
 /// A prober and what it is told. Dropping it ends it.
 pub struct Probing {
     service: Service,
+    /// `None` if nothing may be probed actively.
+    topology: Option<Watch>,
     counted: Counted,
 }
 
@@ -25,9 +29,13 @@ impl Probing {
     /// If /sys does not tell the vCPUs, or the kernel grants no threads.
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
         let counted = Counted::default();
+        let topology = (settings.budget_ratio > 0.0)
+            .then(|| Watch::start(settings.topology_interval))
+            .transpose()
+            .context("starting to probe the topology")?;
         let service = Service::start(settings, Box::new(counted.clone()))
             .context("starting to probe the vCPUs")?;
-        Ok(Self { service, counted })
+        Ok(Self { service, topology, counted })
     }
 
     /// Tell the counters since load, `elapsed_ns` after it, and which vCPUs are online.
@@ -35,9 +43,14 @@ impl Probing {
         *lock(&self.counted.0) = times(stats, online, elapsed_ns);
     }
 
-    /// The youngest snapshot.
+    /// The youngest snapshot, with the topology as far as it is known.
     pub fn latest(&self) -> Option<Arc<VcpuSnapshot>> {
-        self.service.latest()
+        let found = self.service.latest()?;
+        let Some(topology) = self.topology.as_ref().and_then(|watch| watch.latest(Duration::ZERO))
+        else {
+            return Some(found);
+        };
+        Some(Arc::new(VcpuSnapshot { topology, ..VcpuSnapshot::clone(&found) }))
     }
 }
 

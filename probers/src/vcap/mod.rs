@@ -37,6 +37,8 @@ pub struct Settings {
     pub heavy_interval_max: Duration,
     /// Time in which an observation loses half of its weight against newer ones.
     pub half_life: Duration,
+    /// Time between two checks of the topology; longer where one takes more than the budget allows.
+    pub topology_interval: Duration,
     pub straggler: StragglerRule,
 }
 
@@ -47,6 +49,7 @@ impl Default for Settings {
             light_interval: Duration::from_secs(1),
             heavy_interval_max: Duration::from_secs(60),
             half_life: Duration::from_secs(2),
+            topology_interval: Duration::from_secs(2),
             straggler: StragglerRule::default(),
         }
     }

@@ -13,8 +13,10 @@ use anyhow::Context;
 use clap::Args;
 use probers::hypervisor;
 use probers::service::Service;
+use probers::snapshot::VcpuSnapshot;
 use probers::vcap::Settings;
 use probers::vcap::passive::{ProcStat, Times, TimesSource};
+use probers::vtop::watch::Watch;
 use serde::Serialize;
 use userspace::failure::Failure;
 
@@ -91,12 +93,15 @@ fn probe(
 ) -> anyhow::Result<Losses> {
     // Probes look for themselves here, so that they can tell whether the clock does.
     let service = Service::start(Settings::default(), Box::new(ProcStat::new(false)))?;
+    let topology = Watch::start(Settings::default().topology_interval)?;
     let mut clock = ProcStat::new(steal_clock);
     let (begin, irqs_before, times_before) = (Instant::now(), Counts::read(), sum(&mut clock));
     std::thread::sleep(options.duration);
     let found = service
         .wait_newer(0, SNAPSHOT_LIMIT)
         .with_context(|| service.failure().unwrap_or("nothing was found for a minute".into()))?;
+    let mut found = VcpuSnapshot::clone(&found);
+    found.topology = topology.latest(Duration::ZERO).unwrap_or_default();
     let wall_s = begin.elapsed().as_secs_f64();
     let claimed = sum(&mut clock).since(times_before);
     let online = found.vcpus.iter().filter(|vcpu| vcpu.online).count().max(1) as f64;
