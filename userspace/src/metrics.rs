@@ -24,9 +24,9 @@ use probers::hypervisor::Announced;
 use probers::snapshot::VcpuSnapshot;
 use probers::vcpus::Vcpus;
 
-/// The most series that a page may have. Where all families do not fit, those of single vCPUs are
+/// The most series that a page may have: those of 1024 vCPUs. Where all families do not fit, those of single vCPUs are
 /// left out whole, the least important first, so that no series comes and goes.
-pub const MAX_SERIES: usize = 10_000;
+pub const MAX_SERIES: usize = 16_000;
 
 const PREFIX: &str = "scx_vaware";
 
@@ -166,9 +166,9 @@ mod tests {
     fn a_page_has_what_its_sample_says() {
         let page = render(sample(4), Format::OpenMetrics);
         for line in [
-            "scx_vaware_state{state=\"running\"} 1",
-            "scx_vaware_state{state=\"starting\"} 0",
-            "scx_vaware_vcpus{condition=\"online\"} 4",
+            "scx_vaware_state{state=\"running\"} 1.0",
+            "scx_vaware_state{state=\"starting\"} 0.0",
+            "scx_vaware_vcpus{condition=\"online\"} 4.0",
             "# UNIT scx_vaware_vcpu_stolen_seconds seconds",
             "# EOF",
         ] {

@@ -105,9 +105,11 @@ fn a_wake_up_does_not_cost_more_on_a_large_machine() {
             (counts.calls > 0, counts.kfuncs_max, counts.iterations_max)
         })
     };
-    let (small, large) = (most(32)[0], most(256)[0]);
-    assert!(small.0 && large.0);
-    assert!(large.1 <= small.1 && large.2 <= small.2, "{small:?}, then {large:?}");
+    // At most 16 vCPUs near by are looked at, twice each, whatever the number of others.
+    for vcpus in [32, 256] {
+        let (called, kfuncs, iterations) = most(vcpus)[0];
+        assert!(called && kfuncs <= 48 && iterations <= 17, "{vcpus}: {kfuncs}, {iterations}");
+    }
 }
 
 #[test]
