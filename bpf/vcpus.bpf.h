@@ -16,9 +16,12 @@ extern u32 best_effort_vcpus; /* vCPUs that run best-effort work */
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
 static inline s32 near_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
 {
+	u32 other;
+
 	if (!in)
 		return i + 1 < nr_vcpus ? (s32)((cpu + 1 + i) % nr_vcpus) : -1;
-	return i < in->nr_near ? (s32)in->near[i % VAWARE_NEAR_VCPUS] : -1;
+	other = in->near[i % VAWARE_NEAR_VCPUS];
+	return i < in->nr_near && other < nr_vcpus ? (s32)other : -1;
 }
 
 /* Return the flags (enum vaware_vcpu_flag) of @cpu; none while its evidence is old. */
