@@ -324,8 +324,7 @@ static inline u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
 		return v->timer_due_ns + beat_late_ns();
 	if (!ticks || !v->tick_due_ns)
 		return 0;
-	if (now >= v->tick_due_ns)
-		v->tick_due_ns = activity_tick_after_ns(v->tick_due_ns, tick_ns, now);
+	v->tick_due_ns = activity_tick_after_ns(v->tick_due_ns, tick_ns, now);
 	return v->tick_due_ns + beat_late_ns();
 }
 

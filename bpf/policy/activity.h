@@ -198,9 +198,13 @@ static inline u64 activity_stop_began_ns(u64 beat_ns, u64 due_ns)
 	return beat_ns < due_ns ? beat_ns + (due_ns - beat_ns) / 2 : beat_ns;
 }
 
-/* Return when the next tick is due after @now, given that one was due at @due_ns or earlier. */
+/*
+ * Return when the next tick is due after @now, given that one was due at @due_ns or earlier. Their
+ * times are known to a 64th of a tick: one that seems about to come may just have come.
+ */
 static inline u64 activity_tick_after_ns(u64 due_ns, u64 tick_ns, u64 now)
 {
+	now += tick_ns / 64;
 	return now < due_ns ? due_ns : due_ns + ((now - due_ns) / tick_ns + 1) * tick_ns;
 }
 
@@ -213,7 +217,7 @@ static inline u64 activity_tick_due_ns(u64 due_ns, u64 tick_ns, u64 now)
 {
 	if (!due_ns || now < due_ns)
 		return now + tick_ns;
-	return activity_tick_after_ns(due_ns + tick_ns / 2048, tick_ns, now);
+	return activity_tick_after_ns(due_ns, tick_ns, now) + tick_ns / 2048;
 }
 
 /*
