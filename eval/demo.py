@@ -137,7 +137,7 @@ def _came_up(show: Show, timeout_s: float) -> bool:
 def _state_at_rest(vm: Vm) -> str:
     """sched_ext's state, after it had time to be disabled."""
     deadline = time.monotonic() + arms.DISABLE_TIMEOUT_S
-    while (state := arms.state(vm)[0]) != "disabled" and time.monotonic() < deadline:
+    while (state := arms.state(vm).state) != "disabled" and time.monotonic() < deadline:
         time.sleep(arms.POLL_S)
     return state
 

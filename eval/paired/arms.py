@@ -33,7 +33,7 @@ OUTPUT_LINES = 40  # of a scheduler that failed
 
 Guest = Vm | ThisMachine
 
-_STATE = "cat /sys/kernel/sched_ext/state /sys/kernel/sched_ext/enable_seq 2>/dev/null || true"
+_STATE = "cd /sys/kernel/sched_ext 2>/dev/null && cat state enable_seq root/ops 2>/dev/null || true"
 
 
 @dataclass(frozen=True)
@@ -160,23 +160,41 @@ def version(arm: Arm) -> str:
     return ""
 
 
-class Charge:
-    """An arm that schedules the guest."""
+@dataclass(frozen=True)
+class SchedExt:
+    """What the guest's kernel says of sched_ext; `state` is "absent" where it has none."""
 
-    def __init__(self, guest: Guest, handle: Handle | LocalHandle | None, generation: str):
+    state: str
+    enable_seq: str = ""  # goes up with each scheduler that gets in
+    ops: str = ""  # the name of the one that is in
+
+    @property
+    def is_off(self) -> bool:
+        """The kernel's own scheduler has the guest to itself."""
+        return self.state in ("disabled", "absent")
+
+
+class Charge:
+    """An arm that schedules the guest; `loaded` is sched_ext as the arm got in."""
+
+    def __init__(self, guest: Guest, handle: Handle | LocalHandle | None, loaded: SchedExt):
         self._guest = guest
         self._handle = handle
-        self._generation = generation
+        self._loaded = loaded
 
     def check(self) -> None:
         """Raise ArmFailed unless the arm has been in charge without a break so far."""
-        now, generation = state(self._guest)
+        now = state(self._guest)
         if self._handle is None:
-            if now not in ("disabled", "absent"):
-                raise ArmFailed(f"somebody else has loaded a scheduler: sched_ext is {now}", "")
-        elif now != "enabled" or self._handle.rc is not None:
-            raise ArmFailed(f"the scheduler was ejected: sched_ext is {now}", self._handle.output)
-        elif generation != self._generation:
+            if not now.is_off:
+                raise ArmFailed(
+                    f"somebody else has loaded a scheduler: sched_ext is {now.state}", ""
+                )
+        elif now.state != "enabled" or self._handle.rc is not None:
+            raise ArmFailed(
+                f"the scheduler was ejected: sched_ext is {now.state}", self._handle.output
+            )
+        elif now != self._loaded:
             raise ArmFailed(
                 "the scheduler was ejected and came back during the run", self._handle.output
             )
@@ -189,26 +207,23 @@ def in_charge(guest: Guest, arm: Arm, settle_s: float = 0.0) -> Iterator[Charge]
     Raises ArmFailed if the scheduler does not start or does not leave, and LabError (75) if the VM
     is gone. Whether it stays meanwhile, `check` of what this yields tells.
     """
-    _wait_until_disabled(guest, "a scheduler from before is still there", None)
+    before = _wait_until_disabled(guest, "a scheduler from before is still there", None)
     if not arm.command:
-        yield Charge(guest, None, "")
+        yield Charge(guest, None, before)
         return
     handle = guest.spawn("exec " + shlex.join(arm.command))
     try:
-        generation = _wait_until_enabled(guest, handle)
+        loaded = _wait_until_enabled(guest, handle, arm, before)
         time.sleep(settle_s)
-        yield Charge(guest, handle, generation)
+        yield Charge(guest, handle, loaded)
         _stop(guest, handle)
     except BaseException:
         _end_by_force(handle)
         raise
 
 
-def state(guest: Guest) -> tuple[str, str]:
-    """sched_ext's state and enable_seq in the guest; "absent" on a kernel without sched_ext.
-
-    Raises LabError (75) if the guest does not answer.
-    """
+def state(guest: Guest) -> SchedExt:
+    """sched_ext in the guest. Raises LabError (75) if the guest does not answer."""
     try:
         lines = guest.run(_STATE, ANSWER_TIMEOUT_S).output.split()
     except CommandTimeout:
@@ -216,28 +231,40 @@ def state(guest: Guest) -> tuple[str, str]:
             f"the guest did not answer for {ANSWER_TIMEOUT_S:g} s; start again with --resume",
             EX_NOT_UP,
         ) from None
-    return (lines or ["absent"])[0], "".join(lines[1:])
+    return SchedExt(*lines[:3]) if lines else SchedExt("absent")
 
 
-def _wait_until_disabled(guest: Guest, complaint: str, handle: Handle | None) -> None:
+def _wait_until_disabled(guest: Guest, complaint: str, handle: Handle | None) -> SchedExt:
     deadline = time.monotonic() + DISABLE_TIMEOUT_S
-    while (now := state(guest)[0]) not in ("disabled", "absent"):
+    while not (now := state(guest)).is_off:
         if time.monotonic() > deadline:
-            raise ArmFailed(f"{complaint}: sched_ext is {now}", handle.output if handle else "")
+            told = handle.output if handle else ""
+            raise ArmFailed(f"{complaint}: sched_ext is {now.state}", told)
         time.sleep(POLL_S)
+    return now
 
 
-def _wait_until_enabled(guest: Guest, handle: Handle) -> str:
-    """Return the enable_seq under which the scheduler got in."""
+def _wait_until_enabled(guest: Guest, handle: Handle, arm: Arm, before: SchedExt) -> SchedExt:
+    """Return sched_ext as the arm got in; `before` is that of before its start.
+
+    The kernel raises enable_seq only after the state reads enabled (scx_enable() in
+    kernel/sched/ext.c), so the arm is in when both have changed.
+    """
     deadline = time.monotonic() + ENABLE_TIMEOUT_S
     while time.monotonic() < deadline:
-        now, generation = state(guest)
-        if now == "enabled":
-            return generation
+        now = state(guest)
+        if now.state == "enabled" and now.enable_seq != before.enable_seq and _is_of(now.ops, arm):
+            return now
         if handle.rc is not None:
             raise ArmFailed(f"the scheduler ended with code {handle.rc} at start", handle.output)
         time.sleep(POLL_S)
     raise ArmFailed(f"the scheduler was not enabled in {ENABLE_TIMEOUT_S:g} s", handle.output)
+
+
+def _is_of(ops: str, arm: Arm) -> bool:
+    """Whether a scheduler called `ops` can be the arm's; of those we do not know, any can."""
+    name = Path(arm.command[0]).name
+    return name.removeprefix("scx_") in ops if name in (OURS, *PEERS) else bool(ops)
 
 
 def _stop(guest: Guest, handle: Handle) -> None:

@@ -45,18 +45,23 @@ class FakeScheduler:
 class FakeVm:
     """Answers as lab.Vm does; `workload` is called for each command of a workload.
 
-    `behaviour(cmd)` gives that of a scheduler by its command line.
+    `behaviour(cmd)` gives that of a scheduler by its command line. enable_seq goes up so many
+    `late_reads` of it after the state.
     """
 
     def __init__(
         self,
         workload: Callable[["FakeVm"], Result],
         behaviour: Callable[[str], str] = lambda cmd: "",
+        late_reads: int = 0,
     ):
         self.workload = workload
         self.behaviour = behaviour
         self.state = "disabled"
         self.enable_seq = 0
+        self.late_reads = late_reads
+        self.reads_left = 0
+        self.ops = ""
         self.scheduler: FakeScheduler | None = None
         self.clock_ns = 0
 
@@ -65,13 +70,20 @@ class FakeVm:
         """True while a scheduler is loaded."""
         return self.state == "enabled"
 
-    def sched_ext(self, state: str) -> None:
-        self.enable_seq += state == "enabled"
+    def sched_ext(self, state: str, ops: str = "fake") -> None:
         self.state = state
+        self.ops = ops if state == "enabled" else ""
+        if state == "enabled":
+            self.enable_seq += 1
+            self.reads_left = self.late_reads
+
+    def read_sched_ext(self) -> str:
+        is_late, self.reads_left = self.reads_left > 0, max(0, self.reads_left - 1)
+        return f"{self.state}\n{self.enable_seq - is_late}\n{self.ops}\n"
 
     def run(self, cmd: str, timeout_s: float = 120) -> Result:
-        if "sched_ext/state" in cmd:
-            return Result(0, f"{self.state}\n{self.enable_seq}\n")
+        if "/sys/kernel/sched_ext" in cmd:
+            return Result(0, self.read_sched_ext())
         if cmd == runner.SWEEP:
             return Result(0, "")
         return self.workload(self)

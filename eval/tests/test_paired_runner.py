@@ -188,6 +188,19 @@ def test_a_workload_that_fails_everywhere_ends_after_a_few_runs(workload, words)
     assert vm.state == "disabled"
 
 
+def test_a_count_that_goes_up_after_the_state_is_no_second_start():
+    journal = Journal(None)
+    compare(FakeVm(half_as_long, late_reads=1), journal, pairs=4)
+    assert [record["ok"] for record in of_arm(journal, "scx_fake")] == [True] * 4
+
+
+def test_another_scheduler_is_not_taken_for_one_of_a_known_name(monkeypatch):
+    monkeypatch.setattr(arms, "ENABLE_TIMEOUT_S", 0.1)
+    journal, peer = Journal(None), Arm("scx_lavd", ("/bin/scx_lavd",))
+    compare(FakeVm(half_as_long), journal, arms=[EEVDF, peer], pairs=2)
+    assert all("was not enabled" in r["failure"] for r in of_arm(journal, "scx_lavd"))
+
+
 def test_a_hang_under_an_ejected_scheduler_is_told_as_the_ejection():
     def eject_and_hang(vm: FakeVm) -> Result:
         if not vm.in_charge:
