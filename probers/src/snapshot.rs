@@ -130,6 +130,16 @@ impl Topology {
         ]
     }
 
+    /// How many vCPUs share a hardware thread with another one.
+    pub fn nr_stacked(&self) -> usize {
+        self.stacks.iter().map(|stack| stack.members.len()).sum()
+    }
+
+    /// Of each stack all vCPUs but the first: without them the others would have a thread each.
+    pub fn spare(&self) -> impl Iterator<Item = u32> {
+        self.stacks.iter().flat_map(|stack| stack.members.iter().skip(1).copied())
+    }
+
     /// Whether both say the same, whatever their age and confidence.
     pub fn same_groups(&self, other: &Self) -> bool {
         self.levels().iter().zip(other.levels()).all(|((_, ours), (_, theirs))| {
@@ -162,6 +172,23 @@ pub struct VcpuSnapshot {
     pub probe_budget_ratio: f64,
     /// What could not be seen, as sentences.
     pub notes: Vec<String>,
+}
+
+impl Default for VcpuSnapshot {
+    /// One in which nothing was found.
+    fn default() -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            taken_at_unix_ms: 0,
+            taken_at_ns: 0,
+            vcpus: Vec::new(),
+            topology: Topology::default(),
+            effective_vcpus: None,
+            source: String::new(),
+            probe_budget_ratio: 0.0,
+            notes: Vec::new(),
+        }
+    }
 }
 
 impl VcpuSnapshot {
@@ -252,15 +279,12 @@ mod tests {
 
     fn snapshot(vcpus: Vec<Vcpu>) -> VcpuSnapshot {
         VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
-            taken_at_unix_ms: 1,
             taken_at_ns: 2,
             vcpus,
-            topology: Topology::default(),
             effective_vcpus: estimate(1.5, 0.9),
             source: "probe".into(),
-            probe_budget_ratio: 0.01,
             notes: vec!["no steal clock".into()],
+            ..VcpuSnapshot::default()
         }
     }
 

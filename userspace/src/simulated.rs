@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use probers::hypervisor::{Announced, Hypervisor};
-use probers::snapshot::{Estimate, Group, SCHEMA_VERSION, Topology, Vcpu, VcpuSnapshot, Verdict};
+use probers::snapshot::{Estimate, Group, Topology, Vcpu, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::config::Config;
@@ -74,9 +74,6 @@ pub fn snapshot(nr_vcpus: u32) -> VcpuSnapshot {
     };
     let pairs = (0..nr_vcpus / 2).map(|pair| vec![2 * pair, 2 * pair + 1]);
     VcpuSnapshot {
-        schema_version: SCHEMA_VERSION,
-        taken_at_unix_ms: 1,
-        taken_at_ns: 1,
         vcpus: (0..nr_vcpus).map(vcpu).collect(),
         topology: Topology {
             cores: pairs.map(|members| Group { members, confidence: 0.9 }).collect(),
@@ -84,7 +81,6 @@ pub fn snapshot(nr_vcpus: u32) -> VcpuSnapshot {
         },
         effective_vcpus: sure(f64::from(nr_vcpus) * 0.9),
         source: "simulated".into(),
-        probe_budget_ratio: 0.0,
-        notes: Vec::new(),
+        ..VcpuSnapshot::default()
     }
 }

@@ -12,7 +12,7 @@ use super::plan::{self, Agenda, Look};
 use super::state::State;
 use super::worker::{self, BurstOrder, BurstReport};
 use super::{ProbeError, Settings};
-use crate::snapshot::{Estimate, SCHEMA_VERSION, Topology, VcpuSnapshot};
+use crate::snapshot::{Estimate, VcpuSnapshot};
 use crate::thread::{Priority, monotonic_ns};
 use crate::vcpus::Vcpus;
 
@@ -236,17 +236,16 @@ impl Prober {
             }
         }
         VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
             taken_at_unix_ms: SystemTime::UNIX_EPOCH
                 .elapsed()
                 .map_or(0, |time| time.as_millis() as u64),
             taken_at_ns: now_ns,
             effective_vcpus: effective(vcpus.iter().filter_map(|vcpu| vcpu.share_ratio)),
             vcpus,
-            topology: Topology::default(),
             source: self.source.name().into(),
             probe_budget_ratio: self.settings.budget_ratio,
             notes: self.notes(),
+            ..VcpuSnapshot::default()
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use probers::snapshot::{VcpuSnapshot, Verdict};
+use probers::snapshot::VcpuSnapshot;
 
 use super::finding::{Finding, Level};
 
@@ -99,14 +99,7 @@ pub fn judge(before: &Counts, after: &Counts, seconds: f64, found: &VcpuSnapshot
 
 /// Stragglers, and of each stack all but the first.
 fn bad_vcpus(found: &VcpuSnapshot) -> Vec<u32> {
-    let stacked = found.topology.stacks.iter().flat_map(|stack| stack.members.iter().skip(1));
-    let mut bad: Vec<u32> = found
-        .vcpus
-        .iter()
-        .filter(|vcpu| vcpu.verdict == Verdict::Straggler)
-        .map(|vcpu| vcpu.id)
-        .chain(stacked.copied())
-        .collect();
+    let mut bad: Vec<u32> = found.stragglers().chain(found.topology.spare()).collect();
     bad.sort_unstable();
     bad.dedup();
     bad
@@ -115,7 +108,7 @@ fn bad_vcpus(found: &VcpuSnapshot) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probers::snapshot::{Group, SCHEMA_VERSION, Topology, Vcpu};
+    use probers::snapshot::{Group, Topology, Vcpu, Verdict};
 
     const BEFORE: &str = "\
             CPU0       CPU1       CPU3
@@ -134,9 +127,6 @@ mod tests {
     fn snapshot(straggler: Option<u32>, stack: &[u32]) -> VcpuSnapshot {
         let verdict = |id| if straggler == Some(id) { Verdict::Straggler } else { Verdict::Good };
         VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
-            taken_at_unix_ms: 0,
-            taken_at_ns: 0,
             vcpus: [0, 1, 3]
                 .map(|id| Vcpu { id, online: true, verdict: verdict(id), ..Vcpu::default() })
                 .into(),
@@ -144,10 +134,7 @@ mod tests {
                 stacks: vec![Group { members: stack.to_vec(), confidence: 1.0 }],
                 ..Topology::default()
             },
-            effective_vcpus: None,
-            source: String::new(),
-            probe_budget_ratio: 0.0,
-            notes: Vec::new(),
+            ..VcpuSnapshot::default()
         }
     }
 

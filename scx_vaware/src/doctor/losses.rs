@@ -49,12 +49,7 @@ impl Losses {
             effective_vcpus: shares.iter().sum::<f64>() + (online.len() - shares.len()) as f64,
             stolen_vcpus: online.iter().filter_map(|vcpu| trusted(vcpu.stolen_ratio)).sum(),
             stragglers: found.stragglers().collect(),
-            stacked: found
-                .topology
-                .stacks
-                .iter()
-                .flat_map(|stack| stack.members.iter().skip(1).copied())
-                .collect(),
+            stacked: found.topology.spare().collect(),
             topology_probed: found.topology.age_s.is_some(),
             worst_wakeup_ns: online
                 .iter()
@@ -177,7 +172,7 @@ pub fn steal_clock(announced: bool, claimed_ratio: f64, found: &VcpuSnapshot) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probers::snapshot::{Group, SCHEMA_VERSION, Topology, Vcpu};
+    use probers::snapshot::{Group, Vcpu};
 
     fn snapshot(shares: &[Option<f64>]) -> VcpuSnapshot {
         let estimate = |value| Estimate { value, age_s: 0.0, confidence: 0.9 };
@@ -189,17 +184,7 @@ mod tests {
             stolen_ratio: share.map(|share| estimate(1.0 - share)),
             ..Vcpu::default()
         });
-        VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
-            taken_at_unix_ms: 0,
-            taken_at_ns: 0,
-            vcpus: vcpus.collect(),
-            topology: Topology::default(),
-            effective_vcpus: None,
-            source: String::new(),
-            probe_budget_ratio: 0.01,
-            notes: Vec::new(),
-        }
+        VcpuSnapshot { vcpus: vcpus.collect(), ..VcpuSnapshot::default() }
     }
 
     #[test]

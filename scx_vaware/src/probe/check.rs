@@ -26,12 +26,7 @@ const SUBJECTS: [(&str, Subject); 11] = [
     ("effective", Subject::Vm(|found| found.effective_vcpus.map(|effective| effective.value))),
     ("online", Subject::Vm(|found| Some(count(found, |vcpu| vcpu.online)))),
     ("stragglers", Subject::Vm(|found| Some(found.stragglers().count() as f64))),
-    (
-        "stacked",
-        Subject::Vm(|found| {
-            Some(found.topology.stacks.iter().map(|stack| stack.members.len()).sum::<usize>() as f64)
-        }),
-    ),
+    ("stacked", Subject::Vm(|found| Some(found.topology.nr_stacked() as f64))),
     (
         "unknown",
         Subject::Vm(|found| {
@@ -147,7 +142,6 @@ fn condition(text: &str) -> Result<Condition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use probers::snapshot::{SCHEMA_VERSION, Topology};
 
     fn snapshot(shares: &[Option<f64>]) -> VcpuSnapshot {
         let vcpus = shares.iter().zip(0..).map(|(share, id)| Vcpu {
@@ -157,17 +151,7 @@ mod tests {
             wakeup_latency_ns: Some(Estimate { value: 2e6, age_s: 0.0, confidence: 1.0 }),
             ..Vcpu::default()
         });
-        VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
-            taken_at_unix_ms: 0,
-            taken_at_ns: 0,
-            vcpus: vcpus.collect(),
-            topology: Topology::default(),
-            effective_vcpus: None,
-            source: String::new(),
-            probe_budget_ratio: 0.01,
-            notes: Vec::new(),
-        }
+        VcpuSnapshot { vcpus: vcpus.collect(), ..VcpuSnapshot::default() }
     }
 
     fn failures(check: &str, found: &VcpuSnapshot) -> Option<Vec<String>> {

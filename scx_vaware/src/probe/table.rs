@@ -168,7 +168,7 @@ fn words(vcpu: &Vcpu, found: &VcpuSnapshot) -> String {
 mod tests {
     use super::*;
     use probers::hypervisor::Hypervisor;
-    use probers::snapshot::{SCHEMA_VERSION, Topology};
+    use probers::snapshot::Topology;
 
     fn estimate(value: f64) -> Option<Estimate> {
         Some(Estimate { value, age_s: 1.0, confidence: 0.9 })
@@ -187,9 +187,6 @@ mod tests {
         };
         let gone = Vcpu { id: 2, verdict: Verdict::Offline, ..Vcpu::default() };
         let found = VcpuSnapshot {
-            schema_version: SCHEMA_VERSION,
-            taken_at_unix_ms: 0,
-            taken_at_ns: 0,
             vcpus: vec![good, gone],
             topology: Topology {
                 stacks: vec![Group { members: vec![0, 1], confidence: 1.0 }],
@@ -197,9 +194,8 @@ mod tests {
                 ..Topology::default()
             },
             effective_vcpus: estimate(0.5),
-            source: "probe".into(),
-            probe_budget_ratio: 0.01,
             notes: vec!["something was not seen".into()],
+            ..VcpuSnapshot::default()
         };
         let announced = Announced { hypervisor: Hypervisor::Tcg, kvm_steal_clock: false };
         render(&found, &announced, &Claims::default())

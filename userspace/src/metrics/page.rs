@@ -3,12 +3,15 @@
 
 use std::fmt::Result;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
 /// Counts by upper bound of the bucket, not cumulated.
 pub type Buckets = Vec<(f64, u64)>;
+
+/// A family's name, unit, and help.
+type Described<'a> = (&'a str, Option<Unit>, &'a str);
 
 /// A page that takes families until it has `room` for no more series.
 pub struct Page<'a> {
@@ -26,44 +29,28 @@ impl<'a> Page<'a> {
     /// Write a family of counters. Their name ends in the unit, if there is one, and `_total`.
     pub fn counters<L: EncodeLabelSet>(
         &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        described: Described<'_>,
         series: Vec<(L, f64)>,
     ) -> Result {
-        if !self.takes(series.len()) {
-            return Ok(());
-        }
-        let mut family =
-            self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Counter)?;
-        for (labels, value) in series {
-            family.encode_family(&labels)?.encode_counter::<NoLabelSet, f64, u64>(&value, None)?;
-        }
-        Ok(())
+        self.family(described, MetricType::Counter, series)
     }
 
     /// Write a family of gauges.
     pub fn gauges<L: EncodeLabelSet>(
         &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        described: Described<'_>,
         series: Vec<(L, f64)>,
     ) -> Result {
-        if !self.takes(series.len()) {
-            return Ok(());
-        }
-        let mut family =
-            self.encoder.encode_descriptor(name, help, unit.as_ref(), MetricType::Gauge)?;
-        for (labels, value) in series {
-            family.encode_family(&labels)?.encode_gauge(&value)?;
-        }
-        Ok(())
+        self.family(described, MetricType::Gauge, series)
     }
 
     /// Write a counter that has no labels.
-    pub fn counter(&mut self, described: (&str, Option<Unit>, &str), value: f64) -> Result {
+    pub fn counter(&mut self, described: Described<'_>, value: f64) -> Result {
         self.single(described, MetricType::Counter, value)
     }
 
     /// Write a gauge that has no labels.
-    pub fn gauge(&mut self, described: (&str, Option<Unit>, &str), value: f64) -> Result {
+    pub fn gauge(&mut self, described: Described<'_>, value: f64) -> Result {
         self.single(described, MetricType::Gauge, value)
     }
 
@@ -82,7 +69,7 @@ impl<'a> Page<'a> {
     /// Write histograms: labels, sum, and buckets.
     pub fn histograms<L: EncodeLabelSet>(
         &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        (name, unit, help): Described<'_>,
         series: Vec<(L, f64, Buckets)>,
     ) -> Result {
         let each = series.first().map_or(0, |(_, _, buckets)| buckets.len() + 2);
@@ -110,19 +97,30 @@ impl<'a> Page<'a> {
         )
     }
 
+    fn family<L: EncodeLabelSet>(
+        &mut self,
+        (name, unit, help): Described<'_>,
+        kind: MetricType,
+        series: Vec<(L, f64)>,
+    ) -> Result {
+        if !self.takes(series.len()) {
+            return Ok(());
+        }
+        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
+        series
+            .iter()
+            .try_for_each(|(labels, value)| write(family.encode_family(labels)?, kind, *value))
+    }
+
+    /// Write a series without labels, whether there is room or not: there are few of them.
     fn single(
         &mut self,
-        (name, unit, help): (&str, Option<Unit>, &str),
+        (name, unit, help): Described<'_>,
         kind: MetricType,
         value: f64,
     ) -> Result {
         self.written += 1;
-        let is_counter = matches!(kind, MetricType::Counter);
-        let mut metric = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        if is_counter {
-            return metric.encode_counter::<NoLabelSet, f64, u64>(&value, None);
-        }
-        metric.encode_gauge(&value)
+        write(self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?, kind, value)
     }
 
     /// Whether a family of so many series still fits; one without any is not written either.
@@ -134,5 +132,12 @@ impl<'a> Page<'a> {
             self.left_out += series;
         }
         fits && series > 0
+    }
+}
+
+fn write(mut metric: MetricEncoder<'_>, kind: MetricType, value: f64) -> Result {
+    match kind {
+        MetricType::Counter => metric.encode_counter::<NoLabelSet, f64, u64>(&value, None),
+        _ => metric.encode_gauge(&value),
     }
 }

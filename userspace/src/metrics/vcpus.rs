@@ -55,7 +55,7 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
         ([("condition", "possible")], sample.vcpus.possible.len() as f64),
     ];
     if let Some((snapshot, _)) = &sample.snapshot {
-        let stacked: usize = snapshot.topology.stacks.iter().map(|g| g.members.len()).sum();
+        let stacked = snapshot.topology.nr_stacked();
         conditions.push(([("condition", "straggler")], snapshot.stragglers().count() as f64));
         conditions.push(([("condition", "stacked")], stacked as f64));
     }
