@@ -17,10 +17,8 @@ import threading
 import time
 from dataclasses import dataclass, field
 
-from lab import Handle, LabError, Vm, truth
-from lab.errors import EX_INTERRUPTED
+from lab import Handle, LabError, Vm, tool, truth
 from paired import arms
-from paired.options import Parser
 
 ENABLED = b"scx_vaware: enabled"
 STATS_S = 2
@@ -58,17 +56,14 @@ class Show:
 
 def main() -> int:
     """Run the show; returns the exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
     options = _options()
-    try:
+
+    def act() -> int:
         scheduler = arms.find_binary("scx_vaware")
         with Vm(options.kernel, options.vcpus, shape=options.shape) as vm:
             return run(vm, scheduler, options.duration_s)
-    except LabError as why:
-        print(f"demo: {why}", file=sys.stderr)
-        return why.exit_code
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
+
+    return tool.run("demo", act)
 
 
 def run(vm: Vm, scheduler: str, duration_s: float) -> int:
@@ -143,8 +138,7 @@ def _state_at_rest(vm: Vm) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = Parser(prog="demo", description=__doc__)
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = tool.make_parser("demo", __doc__)
     parser.add_argument(
         "--for",
         dest="duration_s",
@@ -164,10 +158,6 @@ def _duration_s(text: str) -> float:
     if not found or float(found[1]) == 0:
         raise argparse.ArgumentTypeError(f"'{text}' is no time such as 20s or 2m")
     return float(found[1]) * (60 if found[2] == "m" else 1)
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError
+from lab import tool
 
 from . import report, trials
 from .trials import CASES, Case
@@ -28,24 +28,21 @@ CHANGES = [("honest", "honest+hog"), ("honest+hog", "honest")]
 def main(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
     options = _parse(argv)
+    return tool.run("vcap", lambda: _tell(options))
+
+
+def _tell(options: argparse.Namespace) -> None:
     if options.command == "report":
-        done = [json.loads(line) for path in options.files for line in path.open()]
+        done = [trial for path in options.files for trial in tool.read_lines(path)]
     else:
-        try:
-            done = _run(options)
-        except LabError as why:
-            print(f"vcap: {why}", file=sys.stderr)
-            return why.exit_code
+        done = _run(options)
     print(report.table(done))
     if options.plot:
         options.plot.write_text(report.plot(done))
-    return 0
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="vcap", description=DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool.make_parser("vcap", DESCRIPTION)
     parser.add_argument("command", choices=["accuracy", "duty", "slowdown", "reaction", "report"])
     parser.add_argument("files", nargs="*", type=Path, help="for report")
     parser.add_argument("--runs", type=int, default=3, help="of each trial; default 3")

@@ -5,13 +5,12 @@ import argparse
 import contextlib
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
-from . import daemon, host, kernels, presets, runs, shapes, truth
-from .errors import EX_INTERRUPTED, EX_USAGE, LabError
+from . import daemon, host, kernels, presets, runs, shapes, tool, truth
+from .errors import EX_USAGE, LabError
 from .vm import Vm
 
 VLAB = Path(__file__).parents[1] / "vlab"
@@ -30,35 +29,20 @@ examples:
 
 def main() -> int:
     """Run the command; returns its exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
     args = _parser().parse_args()
-    try:
+
+    def act() -> int | None:
         if args.do not in (_kernels, _shapes):
             host.require_root()
-        return args.do(args) or 0
-    except LabError as why:
-        print(f"vlab: {why.message}", file=sys.stderr)
-        return why.exit_code
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
+        return args.do(args)
 
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
-        self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
+    return tool.run("vlab", act)
 
 
 def _parser() -> argparse.ArgumentParser:
-    raw = argparse.RawDescriptionHelpFormatter
-    parser = _Parser(
-        prog="vlab", description="VMs with shaped vCPUs, and what the host did to them."
+    parser = tool.make_parser(
+        "vlab", "VMs with shaped vCPUs, and what the host did to them.", EPILOG
     )
-    parser.formatter_class = raw
-    parser.epilog = EPILOG
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
     def command(name: str, do, text: str) -> argparse.ArgumentParser:

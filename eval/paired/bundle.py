@@ -15,8 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lab import LabError
-from lab.errors import EX_INTERRUPTED, EX_UNAVAILABLE
+from lab import LabError, tool
+from lab.errors import EX_UNAVAILABLE
 from workloads import SUITES, Size, catalogue
 
 from . import arms, local, private, report, stage
@@ -50,9 +50,7 @@ FACTS = {
 
 def main(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    parser = argparse.ArgumentParser(
-        prog="bundle", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = tool.make_parser("bundle", __doc__)
     parser.add_argument("--out", default="vaware-bundle.json.gz", metavar="FILE")
     parser.add_argument(
         "--workloads",
@@ -60,20 +58,23 @@ def main(argv: list[str]) -> int:
         metavar="A,B",
         help="of the comparison; default %(default)s",
     )
-    parser.add_argument("--pairs", type=int, default=10, help="of the comparison; default 10")
+    parser.add_argument(
+        "--pairs", type=tool.positive, default=10, help="of the comparison; default 10"
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="per run; default 4")
     parser.add_argument("--no-comparison", action="store_true", help="doctor and probe only")
     options = parser.parse_args(argv)
     if unknown := set(options.workloads.split(",")) - set(catalogue(Size())):
         parser.error(f"there is no workload {unknown.pop()}; see eval/compare --help")
-    try:
-        return write(Path(options.out), options)
-    except LabError as why:
-        print(f"bundle: {why}", file=sys.stderr)
-        return why.exit_code
-    except KeyboardInterrupt:
-        print("bundle: interrupted; the same command goes on where it was", file=sys.stderr)
-        return EX_INTERRUPTED
+
+    def act() -> int:
+        try:
+            return write(Path(options.out), options)
+        except KeyboardInterrupt:
+            say("interrupted; the same command goes on where it was")
+            raise
+
+    return tool.run("bundle", act)
 
 
 def write(out: Path, options: argparse.Namespace) -> int:

@@ -6,13 +6,13 @@ import contextlib
 import datetime
 import random
 import shutil
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError, Vm
-from lab.errors import EX_INTERRUPTED, EX_UNAVAILABLE, EX_USAGE
+from lab import LabError, Vm, tool
+from lab.errors import EX_UNAVAILABLE, EX_USAGE
+from lab.tool import make_parser, positive
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
 from . import arms, bpfcost, html, records, regress, report
@@ -26,8 +26,6 @@ from .options import (
     add_arm_options,
     add_run_options,
     add_vm_options,
-    make_parser,
-    positive,
 )
 from .progress import Progress
 from .records import Journal
@@ -40,25 +38,16 @@ FREE_BYTES_WANTED = 64 << 20
 
 def main(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
-            signal.signal(number, _interrupt)
+    return tool.run("compare", lambda: _do(argv))
+
+
+def _do(argv: list[str]) -> int:
     commands = {"report": _report, "bpfcost": _bpfcost}
-    try:
-        if argv and argv[0] in commands:
-            return commands[argv[0]](argv[1:])
-        if len(argv) >= 2 and not argv[0].startswith("-"):
-            return _old_new(argv)
-        return _compare(argv)
-    except LabError as why:
-        print(f"compare: {why}", file=sys.stderr)
-        return why.exit_code
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+    if argv and argv[0] in commands:
+        return commands[argv[0]](argv[1:])
+    if len(argv) >= 2 and not argv[0].startswith("-"):
+        return _old_new(argv)
+    return _compare(argv)
 
 
 def _compare(argv: list[str]) -> int:

@@ -3,7 +3,7 @@
 
 import argparse
 
-from lab.errors import EX_USAGE
+from lab.tool import positive
 from workloads import SUITES
 
 DESCRIPTION = """\
@@ -42,23 +42,6 @@ DEFAULT_PAIRS = 10
 DEFAULT_ARMS = "eevdf,scx_vaware"
 DEFAULT_SHAPE = "floating:2"
 HELP_SETTLE = "wait between a scheduler's start and the workload's; default 2"
-
-
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and exits with 64."""
-
-    def error(self, message: str) -> None:
-        self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def make_parser(prog: str, description: str, epilog: str = "") -> Parser:
-    """A parser that shows its texts as they are."""
-    return Parser(
-        prog=prog,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def add_vm_options(parser: argparse.ArgumentParser) -> None:
@@ -126,10 +109,3 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     out.add_argument("--html", metavar="FILE", help="write a report, too")
     out.add_argument("--markdown", action="store_true", help="the table as markdown")
     add_vm_options(parser)
-
-
-def positive(text: str) -> int:
-    """A whole number above 0, for argparse."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number above 0")
-    return int(text)

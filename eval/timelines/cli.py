@@ -2,12 +2,10 @@
 """The command line of eval/timeline."""
 
 import argparse
-import signal
-import sys
 from pathlib import Path
 
-from lab import LabError, Vm, host
-from lab.errors import EX_INTERRUPTED, EX_USAGE
+from lab import LabError, Vm, host, tool
+from lab.errors import EX_USAGE
 from vact import finders, loads
 
 from . import model, record, render
@@ -27,20 +25,8 @@ away, 130 interrupted
 DEFAULT_LOAD = "for i in 1 2 3; do sh -c 'while :; do :; done' & done; cyclictest -q -D 60"
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and exits with 64."""
-
-    def error(self, message: str) -> None:
-        self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="timeline",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _parser() -> tool.Parser:
+    parser = tool.make_parser("timeline", DESCRIPTION, EPILOG)
     parser.add_argument("--out", type=Path, required=True, metavar="FILE.html")
     parser.add_argument("--draw", type=Path, metavar="FILE.json", help="draw this; run nothing")
     parser.add_argument("--json", type=Path, metavar="FILE.json", help="keep what was recorded")
@@ -64,8 +50,11 @@ def _parser() -> Parser:
 
 def main(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
     args = _parser().parse_args(argv)
+    return tool.run("timeline", lambda: _draw(args))
+
+
+def _draw(args: argparse.Namespace) -> None:
     try:
         timeline = _read(args.draw) if args.draw else _record(args)
         if args.json:
@@ -73,19 +62,8 @@ def main(argv: list[str]) -> int:
         begin_ns = timeline.begin_ns + round(args.from_ms * 1e6)
         part = timeline.between(begin_ns, timeline.begin_ns + round(args.to_ms * 1e6))
         args.out.write_text(render.html(part))
-        return 0
-    except LabError as why:
-        print(f"timeline: {why.message}", file=sys.stderr)
-        return why.exit_code
     except (model.BadTimeline, OSError) as why:
-        print(f"timeline: {why}", file=sys.stderr)
-        return EX_USAGE
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
-
-
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+        raise LabError(str(why), EX_USAGE) from None
 
 
 def _read(path: Path) -> model.Timeline:

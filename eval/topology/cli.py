@@ -5,10 +5,11 @@ import argparse
 import collections
 import json
 import statistics
-import sys
 from pathlib import Path
 
 import lab
+from lab import tool
+from lab.errors import EX_UNAVAILABLE, EX_USAGE
 
 from .trials import Prober, Trial
 
@@ -25,8 +26,8 @@ SHAPES = {
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="vtop", description="hold the stacks that a guest finds against the host's; needs root"
+    parser = tool.make_parser(
+        "vtop", "Holds the stacks that a guest finds against the host's; needs root."
     )
     parser.add_argument("--vcpus", type=int, choices=SHAPES, default=4)
     parser.add_argument("--kernel", default=None, help="see vlab kernels")
@@ -46,25 +47,22 @@ def main(argv: list[str]) -> int:
     changes.add_argument("--count", type=int, default=40)
     changes.add_argument("--pause", type=float, default=2.0, help="seconds between validations")
     args = parser.parse_args(argv)
+    return tool.run("vtop", lambda: _run(args))
+
+
+def _run(args: argparse.Namespace) -> None:
     if not args.binary.exists():
-        print(f"vtop: {args.binary} is missing; cargo build --release -p probers --example vtop")
-        return 69
-    try:
-        return _run(args)
-    except lab.LabError as why:
-        print(f"vtop: {why}", file=sys.stderr)
-        return why.exit_code
-
-
-def _run(args: argparse.Namespace) -> int:
+        raise lab.LabError(
+            f"{args.binary} is missing; cargo build --release -p probers --example vtop",
+            EX_UNAVAILABLE,
+        )
     if args.command == "trials" and args.case not in SHAPES[args.vcpus]:
-        print(f"vtop: {args.vcpus} vCPUs have no case {args.case}; try {list(SHAPES[args.vcpus])}")
-        return 2
+        cases = ", ".join(SHAPES[args.vcpus])
+        raise lab.LabError(f"{args.vcpus} vCPUs have no case {args.case}; try {cases}", EX_USAGE)
     with lab.Vm(kernel=args.kernel, vcpus=args.vcpus) as vm:
         prober = Prober(vm, args.binary)
         with prober.load(args.load):
             {"trials": _trials, "cost": _cost, "changes": _changes}[args.command](prober, args)
-    return 0
 
 
 def _trials(prober: Prober, args: argparse.Namespace) -> None:

@@ -3,13 +3,12 @@
 
 import argparse
 import json
-import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError, Vm, host, shapes
-from lab.errors import EX_INTERRUPTED, EX_USAGE
+from lab import LabError, Vm, host, shapes, tool
+from lab.errors import EX_USAGE
 
 from . import finders, loads, report, session
 from .finders import FINDERS
@@ -52,34 +51,24 @@ def _epilog() -> str:
     )
 
 
-class Parser(argparse.ArgumentParser):
-    """Says what is wrong in one sentence, and exits with 64."""
-
-    def error(self, message: str) -> None:
-        self.exit(EX_USAGE, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
-def _parser() -> Parser:
-    parser = Parser(
-        prog="activity",
-        description=DESCRIPTION,
-        epilog=_epilog(),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def _parser() -> tool.Parser:
+    parser = tool.make_parser("activity", DESCRIPTION, _epilog())
     parser.add_argument(
         "--shape",
         action="append",
         metavar="S",
         help=f"may be given again; default {', '.join(SHAPES)}",
     )
-    parser.add_argument("--vcpus", type=_positive, metavar="N", help="default 2, floating:2 has 4")
+    parser.add_argument(
+        "--vcpus", type=tool.positive, metavar="N", help="default 2, floating:2 has 4"
+    )
     parser.add_argument("--load", metavar="L,L", default=",".join(LOADS), help="default: all")
     parser.add_argument("--finder", metavar="F,F", default="beats", help="default beats")
     parser.add_argument(
         "--steal-clock", action="store_true", help="the same as --finder beats,steal"
     )
-    parser.add_argument("--runs", type=_positive, default=3, metavar="N", help="default 3")
-    parser.add_argument("--seconds", type=_positive, default=5, metavar="S", help="per load")
+    parser.add_argument("--runs", type=tool.positive, default=3, metavar="N", help="default 3")
+    parser.add_argument("--seconds", type=tool.positive, default=5, metavar="S", help="per load")
     parser.add_argument("--kernel", help="kernel of the VM (see vlab kernels)")
     parser.add_argument("--binary", type=Path, help="default target/release/scx_vaware")
     parser.add_argument("--out", type=Path, metavar="FILE", help="append each record (JSON lines)")
@@ -89,36 +78,14 @@ def _parser() -> Parser:
     return parser
 
 
-def _positive(text: str) -> int:
-    if not (text.isdigit() and int(text)):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a whole number above 0")
-    return int(text)
-
-
 def main(argv: list[str]) -> int:
     """Run the command line; returns the exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
     args = _parser().parse_args(argv)
-    try:
-        records = _read(args.report) if args.report else list(_run(args))
-        print(report.table(records))
-        return 0
-    except LabError as why:
-        print(f"activity: {why}", file=sys.stderr)
-        return why.exit_code
-    except KeyboardInterrupt:
-        return EX_INTERRUPTED
 
+    def act() -> None:
+        print(report.table(tool.read_lines(args.report) if args.report else list(_run(args))))
 
-def _interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
-
-
-def _read(path: Path) -> list[dict]:
-    try:
-        return [json.loads(line) for line in path.read_text().splitlines()]
-    except (OSError, ValueError) as why:
-        raise LabError(f"{path} cannot be read ({why}); name a file of --out", EX_USAGE) from None
+    return tool.run("activity", act)
 
 
 def _run(args: argparse.Namespace) -> Iterator[dict]:
