@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The twin's command line.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -61,7 +61,12 @@ enum Command {
         from: u64,
     },
     /// Run a case that the fuzzer printed; print the end of the trace that led to a violation
-    Replay { case: PathBuf },
+    Replay {
+        case: PathBuf,
+        /// Write the whole trace to this file
+        #[arg(long)]
+        trace: Option<PathBuf>,
+    },
 }
 
 fn main() -> ExitCode {
@@ -92,22 +97,29 @@ fn start() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz { seeds, from } => run_fuzz(from, seeds),
-        Command::Replay { case } => {
-            let text = std::fs::read_to_string(&case)
-                .with_context(|| format!("reading {}", case.display()))?;
-            let case: Case =
-                toml::from_str(&text).with_context(|| format!("{}", case.display()))?;
-            let outcome = case.run()?;
-            match report::violation(&outcome) {
-                Some(violation) => {
-                    print!("{violation}");
-                    Ok(ExitCode::FAILURE)
-                }
-                None => {
-                    println!("no violation; trace {:016x}", outcome.hash);
-                    Ok(ExitCode::SUCCESS)
-                }
-            }
+        Command::Replay { case, trace } => replay(&case, trace.as_deref()),
+    }
+}
+
+/// Exit codes as below.
+fn replay(file: &Path, trace: Option<&Path>) -> anyhow::Result<ExitCode> {
+    let text =
+        std::fs::read_to_string(file).with_context(|| format!("reading {}", file.display()))?;
+    let case: Case = toml::from_str(&text).with_context(|| format!("{}", file.display()))?;
+    let outcome = case.run(trace.is_some())?;
+    if let Some(file) = trace {
+        let lines = outcome.all.iter().flatten().map(|entry| format!("{entry}\n"));
+        std::fs::write(file, lines.collect::<String>())
+            .with_context(|| format!("writing {}", file.display()))?;
+    }
+    match report::violation(&outcome) {
+        Some(violation) => {
+            print!("{violation}");
+            Ok(ExitCode::FAILURE)
+        }
+        None => {
+            println!("no violation; trace {:016x}", outcome.hash);
+            Ok(ExitCode::SUCCESS)
         }
     }
 }
@@ -118,7 +130,7 @@ fn run_scenario(
     schedulers: &str,
     seed: u64,
     trace: bool,
-    timeline: Option<&std::path::Path>,
+    timeline: Option<&Path>,
 ) -> anyhow::Result<ExitCode> {
     if !scenario.about.is_empty() {
         println!("{}", scenario.about);

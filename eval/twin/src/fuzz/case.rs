@@ -257,12 +257,13 @@ impl Case {
         new
     }
 
-    /// Run it once.
+    /// Run it once; `keep_trace`: the whole of it, not its end.
     ///
     /// # Errors
     /// Those of [`run`].
-    pub fn run(&self) -> anyhow::Result<Outcome> {
-        let (s, tasks) = self.build();
+    pub fn run(&self, keep_trace: bool) -> anyhow::Result<Outcome> {
+        let (mut s, tasks) = self.build();
+        s.record.all = keep_trace.then(Vec::new);
         run(s, tasks, self.length_ms * MS)
     }
 
@@ -271,11 +272,11 @@ impl Case {
     /// # Errors
     /// Those of [`run`].
     pub fn check(&self) -> anyhow::Result<Option<Failure>> {
-        let first = self.run()?;
+        let first = self.run(false)?;
         if let Some(violation) = first.violation {
             return Ok(Some(Failure::Violation(violation.what)));
         }
-        let again = self.run()?;
+        let again = self.run(false)?;
         Ok((again.hash != first.hash).then_some(Failure::NotReproducible))
     }
 }

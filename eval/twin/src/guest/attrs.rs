@@ -4,7 +4,7 @@
 
 use super::core::{activate, deactivate, resched, schedule, unlock_rq};
 use super::mask_set;
-use super::task::{Place, Policy, State, TaskId, load_weight, scx_weight};
+use super::task::{Policy, State, TaskId, load_weight, scx_weight};
 use super::vcpu::{Irq, VcpuId};
 use crate::bpf::call::{self, Callback};
 use crate::exec::{Lock, current, lock, unlock};
@@ -234,32 +234,33 @@ fn take_down(v: VcpuId) {
     }
     notify(Callback::CpuOffline, v);
     lock(Lock::Rq(v));
-    let (running, waiting) = sim(|s| {
+    let running = sim(|s| {
         s.update_clock(v);
         s.vcpu(v).online = false;
         mask_set(&mut s.guest.online, v, false);
         mask_set(&mut s.guest.idle, v, false);
         s.note(What::Hotplug, v as u64, 0);
-        let mut waiting: Vec<TaskId> = s.vcpu(v).scx.local.iter().copied().collect();
-        waiting.extend(&s.vcpu(v).fair.queue);
-        (s.vcpu(v).curr, waiting)
+        s.vcpu(v).curr
     });
+    push_away(v);
     unlock_rq(v);
-    for t in waiting {
-        lock(Lock::Rq(v));
-        let here = sim(|s| {
-            let task = &s.tasks[t];
-            let queued = task.place == Place::Local(v) || s.vcpus[v].fair.queue.contains(&t);
-            queued && task.cpu == v && s.vcpus[v].curr != Some(t)
-        });
-        if here {
-            move_queued(t, v);
-        } else {
-            unlock_rq(v);
-        }
-    }
     if let Some(t) = running {
         evict_from(v, t);
+    }
+}
+
+/// Move what waits in the own queues of `v`, which goes offline, elsewhere. Its lock is held, and is
+/// dropped on the way. A waker that had chosen `v` before may add to them even later: they are looked at
+/// whenever `v` schedules (balance_push).
+pub fn push_away(v: VcpuId) {
+    while let Some(t) = sim(|s| {
+        let vcpu = &s.vcpus[v];
+        let mut waiting = vcpu.scx.local.iter().chain(&vcpu.fair.queue).copied();
+        waiting.find(|t| vcpu.curr != Some(*t))
+    }) {
+        move_queued(t, v);
+        lock(Lock::Rq(v));
+        sim(|s| s.update_clock(v));
     }
 }
 

@@ -293,6 +293,9 @@ pub fn schedule() {
     {
         deactivate(t, v, DEQ_SLEEP);
     }
+    if sim(|s| !s.vcpu(v).online) {
+        super::attrs::push_away(v);
+    }
     let next = if sim(|s| s.guest.scx_loaded) {
         scx_dispatch::pick(v, prev)
     } else {

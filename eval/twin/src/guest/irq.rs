@@ -33,7 +33,8 @@ pub fn handle_all() {
 
 fn tick(v: VcpuId) {
     if sim(|s| s.vcpu(v).curr.is_none()) {
-        return;
+        // About to halt, or to get a task: the switch to that starts ticks again.
+        return sim(|s| s.stop_tick(v));
     }
     lock(Lock::Rq(v));
     let curr = sim(|s| {
