@@ -398,6 +398,7 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 	t->burst_ns += run_ns;
 	v->run_vtime = t->vtime;
 	v->run_burst_ns = t->burst_ns;
+	v->run_class = task_class(p, t); /* a task that goes on alone is not switched in again */
 
 	v->folded_run_ns += run_ns;
 	v->folded_stolen_ns += elapsed_ns - run_ns;

@@ -76,6 +76,16 @@ fn equal_tasks_get_equal_shares_and_weights_count() {
 }
 
 #[test]
+fn a_task_that_runs_alone_is_harvested_for() {
+    let text = "length_ms = 1000\nwarm_up_ms = 100\nguest = { vcpus = 2, steal_clock = true }\n\
+                host = { cores = 2 }\ncompetitor = [{ pcpus = [0, 1] }]\n\
+                [[work]]\nname = \"cpu\"\nkind = { compute = { tasks = 1, chunk_us = 100 } }\n";
+    let work = |policies| outcome(&scenario(text), Class::Scx { policies }, 1).tallies["cpu"].sum;
+    // Each vCPU has half of a core; a task that changes in time finds one that runs.
+    assert!(work(all_policies()) > work(0) * 4 / 3);
+}
+
+#[test]
 fn best_effort_work_delays_normal_work_by_a_switch_at_most() {
     let timers = |background: &str| {
         let text = format!(
