@@ -89,7 +89,7 @@ static inline void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *
 }
 
 /*
- * Source, from the beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had better
+ * Source, at a tick of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had better
  * leave before this one is stopped.
  */
 static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu,
@@ -118,7 +118,8 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
-	task.hazard_1024 = vcpu_hazard_1024(cpu, now, ivh_ahead_ns(expected_wake_ns(o, now)));
+	task.hazard_1024 =
+		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(tick_ns, expected_wake_ns(o, now)));
 	if (ivh_leaves(&task))
 		harvest_ask(p, cpu, v, other, now);
 }

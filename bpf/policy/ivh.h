@@ -28,10 +28,13 @@ static inline bool ivh_leaves(const struct ivh_task *t)
 	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= IVH_HAZARD_1024;
 }
 
-/* Return how far ahead to look: until the next decision, and until a target is awake. */
-static inline u64 ivh_ahead_ns(u64 wake_ns)
+/*
+ * Return how far ahead to look, where decisions are @interval_ns apart: until the next one, and
+ * until a target is awake.
+ */
+static inline u64 ivh_ahead_ns(u64 interval_ns, u64 wake_ns)
 {
-	return BEAT_NS + wake_ns;
+	return interval_ns + wake_ns;
 }
 
 /*

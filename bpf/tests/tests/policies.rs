@@ -161,7 +161,8 @@ proptest! {
 
     #[test]
     fn the_slower_the_target_wakes_the_further_ahead_one_looks(wake in 0..S, more in 0..S) {
-        prop_assert_eq!(pure!(ivh_ahead_ns(wake + more)) - pure!(ivh_ahead_ns(wake)), more);
+        prop_assert_eq!(pure!(ivh_ahead_ns(MS, wake + more)) - pure!(ivh_ahead_ns(MS, wake)), more);
+        prop_assert!(pure!(ivh_ahead_ns(more, wake)) >= more);
     }
 
     #[test]
