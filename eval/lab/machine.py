@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One virtual machine: virtiofsd and QEMU started, the agent's end marker awaited."""
 
+import contextlib
 import os
 import re
 import shlex
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from . import host
 from .channel import Channel
+from .errors import LabError
 from .kernels import Kernel
 from .runs import Run
 from .truth import read as read_truth
@@ -62,7 +64,7 @@ class Machine:
             while len(self.tids) < config.vcpus:
                 self._check_alive()
                 time.sleep(POLL_S)
-                self.tids = self._vcpu_tids()
+                self.tids = vcpu_tids(Path(f"/proc/{self.pid}/task"))
         except BaseException:
             self.stop()
             raise
@@ -78,7 +80,10 @@ class Machine:
         began = time.monotonic()
         while not self.channel.up.wait(POLL_S):
             self._check_alive()
-            taken_s = read_truth(self.pid, self.tids[:1])[0].delay_ns / 1e9
+            try:
+                taken_s = read_truth(self.pid, self.tids[:1])[0].delay_ns / 1e9
+            except LabError as why:
+                raise BootFailed(f"{why.message}{self.epitaph()}") from None
             if time.monotonic() - began - taken_s > timeout_s:
                 raise BootFailed(f"the guest was not up after {timeout_s:g} s")
 
@@ -172,16 +177,24 @@ class Machine:
         if self.channel.closed.is_set() or self._qemu.poll() is not None:
             raise BootFailed(f"the guest died while booting{self.epitaph()}")
 
-    def _vcpu_tids(self) -> list[int]:
-        tids = {}
-        for task in Path(f"/proc/{self.pid}/task").iterdir():
-            if match := re.fullmatch(r"CPU (\d+)/(?:TCG|KVM)", (task / "comm").read_text().strip()):
-                tids[int(match[1])] = int(task.name)
-        return [tids[vcpu] for vcpu in sorted(tids)]
-
     def _wait_for_socket(self, path: Path, process: subprocess.Popen, log: str) -> None:
         while not path.exists():
             if process.poll() is not None:
                 said = (self._run.path / log).read_text(errors="replace").strip().split("\n")[-1]
                 raise BootFailed(f"{os.path.basename(process.args[0])} ended at once: {said}")
             time.sleep(POLL_S)
+
+
+def vcpu_tids(tasks: Path) -> list[int]:
+    """The threads of QEMU's vCPUs, in order; `tasks` is the process's folder in /proc.
+
+    Other threads of QEMU come and go, so one may be gone when its name is read.
+    """
+    tids = {}
+    with contextlib.suppress(OSError):  # QEMU is gone
+        for task in tasks.iterdir():
+            with contextlib.suppress(OSError):
+                name = (task / "comm").read_text().strip()
+                if match := re.fullmatch(r"CPU (\d+)/(?:TCG|KVM)", name):
+                    tids[int(match[1])] = int(task.name)
+    return [tids[vcpu] for vcpu in sorted(tids)]

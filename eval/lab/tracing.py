@@ -75,7 +75,8 @@ class OffCore:
 def off_core(lines: Iterable[str], tids: Sequence[int], span: Period) -> dict[int, OffCore]:
     """Read the trace text of a time `span`: per tid when it was off its core, and why.
 
-    A period that was under way when the recording began, or ended, is cut there.
+    A period that was under way when the recording began, or ended, is cut there: a few events come
+    before the first, while the recording is set up, or after the last.
     """
     threads = {tid: OffCore() for tid in tids}
     since: dict[int, tuple[int, list[Period]]] = {}
@@ -92,6 +93,7 @@ def off_core(lines: Iterable[str], tids: Sequence[int], span: Period) -> dict[in
         if not event:
             continue
         at_ns = int(event[2]) * 1_000_000_000 + int(event[3]) * 1000
+        at_ns = min(max(at_ns, span[0]), span[1])
         fields = dict(_FIELD.findall(event[5]))
         if event[4] == "rseq_update":
             comes_on_core(int(event[1]), at_ns)
@@ -121,7 +123,8 @@ def _end(since: dict[int, tuple[int, list[Period]]], tid: int, at_ns: int) -> No
     """The period of `tid` that began last, if one did, ends."""
     if tid in since:
         began_ns, periods = since.pop(tid)
-        periods.append((began_ns, at_ns))
+        if began_ns < at_ns:
+            periods.append((began_ns, at_ns))
 
 
 class SwitchRecorder:

@@ -4,7 +4,7 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import notice
+from .errors import EX_NOT_UP, LabError, notice
 from .shapes import Duty
 from .tracing import OffCore, Period, SwitchRecorder
 
@@ -21,10 +21,18 @@ class VcpuTruth:
 
 
 def read(pid: int, tids: list[int]) -> list[VcpuTruth]:
-    """Read the truth of each vCPU thread of process `pid`."""
+    """Read the truth of each vCPU thread of process `pid`. Raises LabError (75) if one is gone."""
     truths = []
     for vcpu, tid in enumerate(tids):
-        run_ns, delay_ns, slices = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text().split()
+        try:
+            told = Path(f"/proc/{pid}/task/{tid}/schedstat").read_text()
+        except OSError as why:
+            raise LabError(
+                f"the thread of vCPU {vcpu} is gone ({why.strerror}), and the VM with it; start it "
+                "again",
+                EX_NOT_UP,
+            ) from None
+        run_ns, delay_ns, slices = told.split()
         truths.append(VcpuTruth(vcpu, tid, int(run_ns), int(delay_ns), int(slices)))
     return truths
 

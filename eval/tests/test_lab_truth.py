@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Truth: trace text, duty logs and differences, without a VM."""
 
-from lab import VcpuTruth, tracing, truth
+import os
+
+import pytest
+from lab import LabError, VcpuTruth, machine, tracing, truth
 from lab.shapes import Duty
 
 TRACE = """\
@@ -78,6 +81,34 @@ def test_without_any_source_there_are_no_periods(monkeypatch, capsys):
     recorder.stop()
     assert recorder.result.periods is None
     assert "duty shape" in capsys.readouterr().err
+
+
+def test_a_vm_that_is_gone_is_told():
+    (own,) = truth.read(os.getpid(), [os.getpid()])
+    assert own.run_ns > 0
+    no_thread = 1 << 30
+    with pytest.raises(LabError, match="vCPU 1 is gone") as gone:
+        truth.read(os.getpid(), [os.getpid(), no_thread])
+    assert gone.value.exit_code == 75
+
+
+def test_vcpus_are_found_among_threads_that_come_and_go(tmp_path):
+    for tid, name in (("12", "CPU 1/TCG"), ("11", "CPU 0/TCG"), ("10", "qemu"), ("13", None)):
+        (tmp_path / tid).mkdir()
+        if name:
+            (tmp_path / tid / "comm").write_text(name + "\n")
+    assert machine.vcpu_tids(tmp_path) == [11, 12]
+    assert machine.vcpu_tids(tmp_path / "gone") == []
+
+
+def test_events_beside_the_span_of_a_recording_are_not_in_it():
+    at_ns = 100_010_000_000
+    late = tracing.off_core(TRACE.splitlines(), [41], (at_ns, SPAN[1]))[41]
+    assert late.preempted == [(at_ns, 100_020_100_000)]
+    early = tracing.off_core(TRACE.splitlines(), [41], (SPAN[0], at_ns))[41]
+    assert early.inactive == [(100_000_100_000, at_ns)] and early.asleep == []
+    comes = TRACE.splitlines()[2:3]
+    assert tracing.off_core(comes, [41], (100_030_000_000, SPAN[1]))[41].inactive == []
 
 
 def test_difference_is_what_happened_in_between():
