@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The load generators in C, on this machine: they count all, end in time, and refuse nonsense."""
 
+import getpass
 import json
+import os
 import subprocess
+from pathlib import Path
 
 import pytest
-from workloads import parallel, programs, requests, sync
+from lab import LabError
+from workloads import parallel, postgresql, programs, requests, sync
 
 
 def run(name: str, *arguments: object) -> subprocess.CompletedProcess:
@@ -52,3 +56,33 @@ def test_a_wrong_command_line_is_told(name, arguments):
     done = run(name, *arguments)
     assert done.returncode == 64
     assert done.stderr.startswith(f"usage: {name}")
+
+
+def test_a_database_that_cannot_be_made_leaves_no_server(tmp_path, monkeypatch):
+    pid_file = tmp_path / "pid"
+    # As the real one it ends on SIGINT, which the shell lets its background jobs ignore.
+    server = (
+        "#!/usr/bin/python3\nimport os, signal\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+        f"open('{pid_file}', 'w').write(str(os.getpid()))\nsignal.alarm(300)\nsignal.pause()\n"
+    )
+    scripts = {
+        "initdb": "#!/bin/sh\n",
+        "postgres": server,
+        "pg_isready": f"#!/bin/sh\ntest -s {pid_file}\n",
+        "pgbench": "#!/bin/sh\nexit 3\n",
+    }
+    for name, script in scripts.items():
+        (tmp_path / name).write_text(script)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setattr(postgresql, "binary", lambda name: str(tmp_path / name))
+    monkeypatch.setattr(postgresql, "archive", lambda: tmp_path / "made.tar")
+    monkeypatch.setattr(postgresql, "USER", getpass.getuser())
+    monkeypatch.setattr(postgresql, "_as_user", lambda command: command)
+    with pytest.raises(LabError, match="setup.sh eval"):
+        postgresql.prepare()
+    pid = int(pid_file.read_text())
+    try:
+        assert not Path(f"/proc/{pid}").exists()
+    finally:
+        if Path(f"/proc/{pid}").exists():
+            os.kill(pid, 9)

@@ -247,6 +247,17 @@ def test_a_command_of_the_user():
         workload.parse("it took long\n")
 
 
+@pytest.mark.parametrize("told", ["nan", "inf", "-", "1e999"])
+def test_what_is_no_finite_number_is_no_result(told):
+    with pytest.raises(ParseError, match="no number"):
+        from_command("ab", r"took (\S+) s", "lower", 60).parse(f"it took {told} s")
+
+
+def test_a_run_in_no_time_has_no_rate():
+    with pytest.raises(ParseError, match="no time"):
+        sysbench.parse_threads("total time:  0.0000s\ntotal number of events:  7\n")
+
+
 @pytest.mark.parametrize("pattern", ["took [", "took .* s"])
 def test_a_pattern_that_cannot_give_a_number_is_refused(pattern):
     with pytest.raises(ValueError, match="correct it|put the number"):

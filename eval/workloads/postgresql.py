@@ -49,9 +49,10 @@ def prepare() -> None:
             f"chown {USER} {temporary}",
             _as_user(f"{binary('initdb')} -D {data} -A trust --no-sync --locale=C"),
             f"{_as_user(_serve(data, temporary))} >{temporary}/log 2>&1 & server=$!",
+            "trap 'kill -INT $server; wait $server' EXIT",  # also if a step fails
             _wait_until_ready(temporary),
             _as_user(f"{binary('pgbench')} -i -q -s 1 -h {temporary} -p {PORT} {USER}"),
-            "kill -INT $server; wait $server",
+            "kill -INT $server; wait $server; trap - EXIT",
             f"mkdir -p {shlex.quote(str(archive().parent))}",
             f"tar cf {shlex.quote(str(archive()))}.new -C {temporary} data",
             f"mv {shlex.quote(str(archive()))}.new {shlex.quote(str(archive()))}",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """sysbench: computation with fewer, as many and more threads than cores; a contended mutex."""
 
-from .workload import Metric, Size, Workload, number
+from .workload import Metric, ParseError, Size, Workload, number
 
 METRICS = (Metric("rate", "events/s", "higher"), Metric("p95", "ms", "lower"))
 
@@ -18,6 +18,8 @@ def parse_threads(output: str) -> dict[str, float]:
     """sysbench threads tells events and time, and no rate."""
     events = number(r"total number of events: +(\d+)", output)
     time_s = number(r"total time: +([\d.]+)s", output)
+    if not time_s:
+        raise ParseError("sysbench has measured no time")
     return {"rate": events / time_s, "p95": number(r"95th percentile: +([\d.]+)", output)}
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What a workload is: a command, the numbers read from its output, and what it needs to run."""
 
+import math
 import os
 import re
 import shutil
@@ -79,9 +80,12 @@ def number(pattern: str, output: str) -> float:
     if not found:
         raise ParseError(f"'{pattern}' is not in the output")
     try:
-        return float(found[1])
+        value = float(found[1])
     except (IndexError, TypeError, ValueError):
-        raise ParseError(f"'{pattern}' found '{found[0]}', which gives no number") from None
+        value = math.nan
+    if not math.isfinite(value):
+        raise ParseError(f"'{pattern}' found '{found[0]}', which gives no number")
+    return value
 
 
 def percentile(counts: Mapping[float, int], percent: float) -> float:
