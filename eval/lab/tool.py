@@ -3,6 +3,7 @@
 
 import argparse
 import json
+import math
 import signal
 import sys
 from collections.abc import Callable
@@ -33,6 +34,24 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"'{text}' is no whole number above 0")
     return int(text)
+
+
+def seconds(text: str) -> float:
+    """A time in seconds from 0 on, for argparse."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds from 0 on")
+    return value
+
+
+def positive_seconds(text: str) -> float:
+    """A time in seconds above 0, for argparse."""
+    if not (value := seconds(text)):
+        raise argparse.ArgumentTypeError("0 s are too short; give more")
+    return value
 
 
 def run(name: str, act: Callable[[], int | None]) -> int:

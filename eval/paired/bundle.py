@@ -61,7 +61,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--pairs", type=tool.positive, default=10, help="of the comparison; default 10"
     )
-    parser.add_argument("--seconds", type=float, default=4.0, help="per run; default 4")
+    parser.add_argument(
+        "--seconds", type=tool.positive_seconds, default=4.0, help="per run; default 4"
+    )
     parser.add_argument("--no-comparison", action="store_true", help="doctor and probe only")
     options = parser.parse_args(argv)
     if unknown := set(options.workloads.split(",")) - set(catalogue(Size())):
@@ -156,12 +158,16 @@ def compare(runs_file: Path, options: argparse.Namespace) -> dict:
     plan = Plan(compared, chosen, options.pairs)
     seed = journal.records[0]["seed"] if journal.records else f"{os.getpid():08x}"
     progress = Progress(name="bundle")
+    failure = {}
     try:
         Runner(place, plan, journal, seed, progress).compare()
+    except LabError as why:
+        say(f"the comparison ended early: {why}")
+        failure = {"failure": str(why)}
     finally:
         progress.end()
     print(report.render(journal.records))
-    return {
+    return failure | {
         "versions": place.facts["versions"],
         "runs": [
             {name: run[name] for name in RUN_FIELDS if name in run} for run in journal.records

@@ -3,7 +3,7 @@
 
 import argparse
 
-from lab.tool import positive
+from lab.tool import positive, positive_seconds, seconds
 from workloads import SUITES
 
 DESCRIPTION = """\
@@ -90,7 +90,11 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     what.add_argument("--timeout", type=positive, default=120, metavar="S", help="of a command")
     what.add_argument(
-        "--seconds", type=float, default=4.0, metavar="S", help="that a named workload lasts"
+        "--seconds",
+        type=positive_seconds,
+        default=4.0,
+        metavar="S",
+        help="that a named workload lasts",
     )
     how = parser.add_argument_group("how long")
     how.add_argument("--pairs", type=positive, help=f"of each workload; default {DEFAULT_PAIRS}")
@@ -101,7 +105,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="add pairs until the A/A interval is within plus or minus R, such as 0.03",
     )
     how.add_argument("--max-pairs", type=positive, default=60, help="with --until-aa-ratio")
-    how.add_argument("--settle", type=float, default=2.0, metavar="S", help=HELP_SETTLE)
+    how.add_argument("--settle", type=seconds, default=2.0, metavar="S", help=HELP_SETTLE)
     how.add_argument("--no-warm-up", action="store_true", help="without the runs before the first")
     out = parser.add_argument_group("results")
     out.add_argument("--out", metavar="FILE", help="JSON lines, one per run; default: by the date")

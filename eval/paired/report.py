@@ -330,12 +330,11 @@ def _neighbours(workload: str, runs: list[dict], baseline: str) -> list[str]:
         return median(parts) if parts else None
 
     reference = got(baseline)
-    told = [
-        f"{got(arm) / reference - 1:+.0%} under {arm}" for arm in compared_arms(runs) if got(arm)
-    ]
-    return [f"{workload}: CPU time of the neighbours: {', '.join(told)}."] * bool(
-        told and reference
-    )
+    if not reference:
+        return []
+    found = {arm: got(arm) for arm in compared_arms(runs)}
+    told = [f"{each / reference - 1:+.0%} under {arm}" for arm, each in found.items() if each]
+    return [f"{workload}: CPU time of the neighbours: {', '.join(told)}."] * bool(told)
 
 
 def machine(facts: dict) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lab import LabError, Vm, host, presets, shapes, truth
-from lab.errors import EX_USAGE
+from lab.errors import EX_NOT_UP, EX_USAGE
 from workloads import Size
 
 from . import arms, local
@@ -189,19 +189,24 @@ class LabStage(Stage):
 
 @contextlib.contextmanager
 def _phases(vm: Vm, phases: tuple[presets.Phase, ...]) -> Iterator[None]:
-    """Change the shape as time passes, from the first phase on, over and over."""
+    """Change the shape as time passes, from the first phase on, over and over.
+
+    Raises LabError (75) at the end if a change failed: the run was not under this shape.
+    """
     if len(phases) == 1:
         yield
         return
     vm.shape(phases[0].shape)
-    over = threading.Event()
+    over, failures = threading.Event(), []
 
     def walk() -> None:
         number = 0
-        with contextlib.suppress(LabError):  # the VM is gone, which the run will tell
+        try:
             while not over.wait(phases[number % len(phases)].seconds):
                 number += 1
                 vm.shape(phases[number % len(phases)].shape)
+        except (LabError, OSError) as why:
+            failures.append(why)
 
     walker = threading.Thread(target=walk, daemon=True)
     walker.start()
@@ -210,6 +215,12 @@ def _phases(vm: Vm, phases: tuple[presets.Phase, ...]) -> Iterator[None]:
     finally:
         over.set()
         walker.join()
+    if failures:
+        raise LabError(
+            f"the shape could not be changed during the run ({failures[0]}); start again with "
+            "--resume",
+            EX_NOT_UP,
+        )
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How the command lines of eval end."""
 
+import argparse
 import os
 import signal
 
@@ -55,6 +56,20 @@ def test_a_bad_argument_is_told_in_a_sentence(capsys):
             parser.parse_args([f"--count={text}"])
         assert ended.value.code == 64
         assert "see name --help" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon"])
+def test_a_time_that_cannot_pass_is_refused(text):
+    for read in (tool.seconds, tool.positive_seconds):
+        with pytest.raises(argparse.ArgumentTypeError):
+            read(text)
+
+
+def test_no_time_is_enough_to_wait_and_too_short_to_run():
+    assert tool.seconds("0") == 0
+    assert tool.positive_seconds("0.5") == 0.5
+    with pytest.raises(argparse.ArgumentTypeError):
+        tool.positive_seconds("0")
 
 
 def test_results_that_cannot_be_read_are_told(tmp_path):

@@ -11,6 +11,8 @@ import socket
 import pytest
 from lab import LabError
 from paired import bundle, private
+from paired.stage import Stage
+from workloads import Size, Workload
 
 NAMES = {"db7.prod.example.org", "db7", "Alice"}
 
@@ -100,6 +102,30 @@ def test_no_comparison_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsy
     assert found["doctor"]["exit_code"] == 1
     assert found["facts"]["kernel"]
     assert "no comparison" in capsys.readouterr().err
+
+
+def test_a_comparison_that_ends_early_is_said_and_the_rest_is_kept(tmp_path, monkeypatch):
+    class Broken(Stage):
+        facts = {"versions": {}, "kernel": "7.2"}
+
+        def __init__(self, compared):
+            pass
+
+        def size(self, seconds):
+            return Size("kvm", seconds=seconds)
+
+        def guests(self):
+            raise LabError("a workload cannot be set up; make room")
+
+    monkeypatch.setattr(bundle, "LocalStage", Broken)
+    monkeypatch.setattr(bundle, "ask", lambda name: {"said": name})
+    monkeypatch.setattr(bundle.arms, "find_binary", lambda name: "/bin/false")
+    monkeypatch.setattr(Workload, "missing", lambda workload: [])
+    out = tmp_path / "bundle.json.gz"
+    assert bundle.main(["--out", str(out), "--workloads", "hackbench"]) == 0
+    found = json.loads(read(out))
+    assert "cannot be set up" in found["comparison"]["failure"]
+    assert found["doctor"] == {"said": "doctor"}
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path, capsys):

@@ -114,6 +114,14 @@ def test_a_baseline_that_differs_from_itself_is_remarked():
     assert "the machine was not quiet" in report.render(runs)
 
 
+def test_neighbours_of_a_baseline_that_never_finished_are_not_remarked():
+    runs = [
+        run | ({"ok": False} if run["arm"] == "eevdf" else {"neighbours_run_ns": [60]})
+        for run in some_runs(2, duration_s=1.0)
+    ]
+    assert "neighbours" not in report.render(runs)
+
+
 def test_what_the_neighbours_lose_is_remarked():
     runs = [
         run | {"neighbours_run_ns": [30, 60 if run["arm"] == "scx_a" else 70], "duration_s": 1.0}

@@ -12,14 +12,18 @@ from paired import arms, stage
 class ShapedVm:
     """A VM that keeps what it was shaped to, and what was started in it."""
 
-    def __init__(self, enough: int = 0):
+    def __init__(self, enough: int = 0, refuses: str = ""):
         self.shapes: list[str] = []
         self.commands: list[str] = []
         self.killed = 0
         self.seen_enough = threading.Event()
         self._enough = enough
+        self.refuses = refuses
 
     def shape(self, text: str) -> None:
+        if text == self.refuses:
+            self.seen_enough.set()
+            raise OSError("no such thread")
         self.shapes.append(text)
         if len(self.shapes) >= self._enough:
             self.seen_enough.set()
@@ -42,6 +46,15 @@ def test_the_phases_follow_each_other_over_and_over_and_stop_with_the_run():
     seen = list(vm.shapes)
     assert seen[:5] == ["a", "b", "a", "b", "a"]
     assert vm.shapes == seen
+
+
+def test_a_run_whose_shape_could_not_be_changed_does_not_count():
+    vm = ShapedVm(enough=2, refuses="b")
+    with (
+        pytest.raises(LabError, match="no such thread"),
+        stage._phases(vm, (Phase("a", 0.01), Phase("b", 60))),
+    ):
+        assert vm.seen_enough.wait(60)
 
 
 def test_each_run_begins_with_the_first_phase():

@@ -42,7 +42,9 @@ def _parser() -> tool.Parser:
         help="none: the kernel's own; beats, steal: scx_vaware without and with a steal clock",
     )
     parser.add_argument("--load", default=DEFAULT_LOAD, metavar="CMD", help="what the guest runs")
-    parser.add_argument("--settle", type=float, default=3.0, metavar="S", help="before recording")
+    parser.add_argument(
+        "--settle", type=tool.seconds, default=3.0, metavar="S", help="before recording"
+    )
     parser.add_argument("--title", help="default: shape and scheduler")
     parser.add_argument("--binary", type=Path, help="default target/release/scx_vaware")
     return parser
