@@ -84,12 +84,15 @@ pub fn judge(before: &Counts, after: &Counts, seconds: f64, found: &VcpuSnapshot
         .filter(|vcpu| vcpu.online && !bad.contains(&vcpu.id))
         .map(|vcpu| vcpu.id.to_string())
         .collect();
-    Finding::new(
+    let finding = Finding::new(
         CHECK,
         Level::Warning,
         format!("{}{more} land on vCPUs {bad:?}, which serve them late", named.join(", ")),
-    )
-    .advise(format!(
+    );
+    if good.is_empty() {
+        return finding.advise("no vCPU is better: ask the provider for another VM");
+    }
+    finding.advise(format!(
         "write {} to /proc/irq/{}/smp_affinity_list, and likewise for the others; stop irqbalance, \
          or let it ban those vCPUs",
         good.join(","),
@@ -152,6 +155,14 @@ mod tests {
         let before = Counts::parse(BEFORE);
         assert_eq!(judge(&before, &after(), 2.0, &snapshot(None, &[0, 1])).level, Level::Ok);
         assert_eq!(judge(&before, &after(), 2.0, &snapshot(None, &[1, 3])).level, Level::Warning);
+    }
+
+    #[test]
+    fn where_no_vcpu_is_good_nothing_is_to_be_moved() {
+        let mut found = snapshot(Some(0), &[0, 1]);
+        found.vcpus.truncate(2);
+        let advice = judge(&Counts::parse(BEFORE), &after(), 2.0, &found).advice;
+        assert!(advice.is_some_and(|advice| !advice.contains("smp_affinity_list")));
     }
 
     #[test]

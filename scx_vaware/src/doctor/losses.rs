@@ -136,8 +136,8 @@ impl Losses {
     }
 }
 
-/// Whether an announced steal clock tells what probes see; `claimed` and `seen` are parts of the time in
-/// which vCPUs had work.
+/// Whether an announced steal clock tells what probes see. `claimed_ratio` is the part of the wall time
+/// that it says was stolen, over all online vCPUs.
 pub fn steal_clock(announced: bool, claimed_ratio: f64, found: &VcpuSnapshot) -> Finding {
     const CHECK: &str = "steal clock";
     const NOTICEABLE: f64 = 0.05;

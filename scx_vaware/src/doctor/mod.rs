@@ -16,7 +16,7 @@ use probers::service::Service;
 use probers::snapshot::VcpuSnapshot;
 use probers::vcap::Settings;
 use probers::vcap::passive::{ProcStat, Times, TimesSource};
-use probers::vtop::watch::Watch;
+use probers::vtop::watch::{PASS_LIMIT, Watch};
 use serde::Serialize;
 use userspace::failure::Failure;
 
@@ -101,7 +101,7 @@ fn probe(
         .wait_newer(0, SNAPSHOT_LIMIT)
         .with_context(|| service.failure().unwrap_or("nothing was found for a minute".into()))?;
     let mut found = VcpuSnapshot::clone(&found);
-    found.topology = topology.latest(Duration::ZERO).unwrap_or_default();
+    found.topology = topology.latest(PASS_LIMIT).unwrap_or_default();
     let wall_s = begin.elapsed().as_secs_f64();
     let claimed = sum(&mut clock).since(times_before);
     let online = found.vcpus.iter().filter(|vcpu| vcpu.online).count().max(1) as f64;
