@@ -258,8 +258,11 @@ impl From<Listen> for String {
 }
 
 /// The percentage in `text`, if probing may use as much.
-fn probe_budget_percent(text: &str) -> Result<f64, String> {
-    let percent = text.parse().map_err(|_| format!("{text:?} is no percentage"))?;
+///
+/// # Errors
+/// A sentence that names the bounds.
+pub fn probe_budget_percent(text: &str) -> Result<f64, String> {
+    let percent = text.parse().map_err(|_| format!("{text:?} is no percentage; choose 0 to 10"))?;
     check_probe_budget(percent)?;
     Ok(percent)
 }

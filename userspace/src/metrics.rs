@@ -30,6 +30,8 @@ pub const MAX_SERIES: usize = 16_000;
 
 const PREFIX: &str = "scx_vaware";
 
+const NS_PER_S: f64 = 1e9;
+
 /// How a page is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {

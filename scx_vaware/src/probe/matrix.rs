@@ -3,13 +3,15 @@
 
 use std::path::Path;
 
-use probers::snapshot::{Group, SCHEMA_VERSION, Topology};
+use probers::snapshot::{SCHEMA_VERSION, Topology};
 use probers::vtop::label::label;
 use probers::vtop::matrix::Matrix;
 use probers::vtop::prober::Prober;
 use probers::vtop::structure::{Structure, infer};
 use serde::Serialize;
 use userspace::failure::Failure;
+
+use super::table::ranges;
 
 /// What is told of a matrix. The keys that `probe --json` has as well mean the same.
 #[derive(Serialize)]
@@ -98,7 +100,7 @@ impl Found {
                 }
             }
             for group in groups {
-                println!("         {}", ranges(group));
+                println!("         {}", ranges(&group.members));
             }
         }
         let latencies = self.levels.iter().map(|level| format!("{:.1}", level.typical_ns));
@@ -118,20 +120,4 @@ fn levels(structure: &Structure) -> Vec<Level> {
         nr_groups: level.partition.groups().len(),
     };
     structure.levels.iter().map(level).collect()
-}
-
-/// Members in the kernel's list format.
-fn ranges(group: &Group) -> String {
-    let mut ranges: Vec<(u32, u32)> = Vec::new();
-    for id in &group.members {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *id => *last = *id,
-            _ => ranges.push((*id, *id)),
-        }
-    }
-    let texts = ranges.into_iter().map(|(first, last)| match last - first {
-        0 => first.to_string(),
-        _ => format!("{first}-{last}"),
-    });
-    texts.collect::<Vec<_>>().join(",")
 }

@@ -23,6 +23,7 @@ use probers::vcap::passive::ProcStat;
 use probers::vcpus::Vcpus;
 use probers::vtop::watch::{PASS_LIMIT, Watch};
 use serde::Serialize;
+use userspace::config::probe_budget_percent;
 use userspace::failure::Failure;
 
 use crate::cli::seconds;
@@ -32,8 +33,6 @@ use check::Check;
 const CHECK_UNMET: u8 = 3;
 /// Enough for every kind of look at an idle VM and at a busy one.
 const DURATION: Duration = Duration::from_secs(5);
-/// Time between two checks of the topology.
-const TOPOLOGY_INTERVAL: Duration = Duration::from_secs(2);
 /// More than any step of the prober takes, on a VM that runs at all.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
 /// Return to the top of the screen and clear it.
@@ -112,7 +111,8 @@ fn start(options: &ProbeOptions, announced: Announced) -> Result<Service, Failur
 
 /// Probe the topology as well, if anything may be probed actively.
 fn start_topology(options: &ProbeOptions) -> Result<Option<Watch>, Failure> {
-    let wanted = (options.budget > 0.0).then(|| Watch::start(TOPOLOGY_INTERVAL));
+    let interval = Settings::default().topology_interval;
+    let wanted = (options.budget > 0.0).then(|| Watch::start(interval));
     Ok(wanted.transpose().context("starting to probe the topology")?)
 }
 
@@ -216,10 +216,5 @@ impl Shown {
 
 /// A part of a vCPU from a percentage.
 fn budget_ratio(text: &str) -> Result<f64, String> {
-    text.trim_end_matches('%')
-        .parse::<f64>()
-        .ok()
-        .filter(|percent| (0.0..=10.0).contains(percent))
-        .map(|percent| percent / 100.0)
-        .ok_or_else(|| format!("{text:?} is no percentage from 0 to 10"))
+    probe_budget_percent(text.trim_end_matches('%')).map(|percent| percent / 100.0)
 }

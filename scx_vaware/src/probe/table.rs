@@ -97,7 +97,7 @@ fn names<'a>(groups: impl Iterator<Item = &'a [u32]>) -> String {
 }
 
 /// The kernel's list format: `0-3,8`.
-fn ranges(members: &[u32]) -> String {
+pub fn ranges(members: &[u32]) -> String {
     let runs = members.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [first, .., last] => format!("{first}-{last}"),
         _ => run.iter().map(u32::to_string).collect(),

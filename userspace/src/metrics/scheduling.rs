@@ -5,11 +5,9 @@ use std::fmt::Result;
 
 use prometheus_client::registry::Unit;
 
-use super::Sample;
 use super::page::Page;
+use super::{NS_PER_S, Sample};
 use crate::stats::{CLASSES, COUNTERS};
-
-const NS_PER_S: f64 = 1e9;
 
 /// Kernel events beyond so many kinds are not exported: their number is the kernel's choice.
 const MAX_KERNEL_EVENTS: usize = 40;

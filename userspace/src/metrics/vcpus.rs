@@ -7,11 +7,9 @@ use std::fmt::Result;
 use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, Vcpu, VcpuSnapshot, Verdict};
 use prometheus_client::registry::Unit;
 
-use super::Sample;
 use super::page::Page;
+use super::{NS_PER_S, Sample};
 use crate::stats::VcpuStats;
-
-const NS_PER_S: f64 = 1e9;
 
 /// The unit of values from 0 to 1, as Prometheus names it.
 fn ratio() -> Option<Unit> {
