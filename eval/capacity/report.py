@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Trials as a table, and the error against the budget as a picture."""
 
+import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
+
+from workloads.workload import percentile
 
 WIDTH, HEIGHT, MARGIN = 640, 360, 56
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888", "#ee8866")
@@ -41,11 +44,10 @@ def table(trials: list[dict]) -> str:
             f"A/A up to {noise:.2%}"
         )
     for (change, guest), group in _groups(trials, "reaction", "change", "guest").items():
-        times = sorted(t["seconds"] if t["seconds"] is not None else float("inf") for t in group)
-        p95 = times[min(len(times) - 1, int(0.95 * len(times)))]
+        times = [t["seconds"] if t["seconds"] is not None else math.inf for t in group]
+        p50, p95 = (percentile(Counter(times), percent) for percent in (50, 95))
         lines.append(
-            f"reaction, {guest}, {change}: p50 {times[len(times) // 2]:.1f} s, p95 {p95:.1f} s, "
-            f"{len(times)} runs"
+            f"reaction, {guest}, {change}: p50 {p50:.1f} s, p95 {p95:.1f} s, {len(times)} runs"
         )
     return "\n".join(lines)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import Vm, truth
+from lab import Vm, tool, truth
 
 REPO = Path(__file__).parents[2]
-BINARY = REPO / "target/release/scx_vaware"
+BINARY = tool.built("release/scx_vaware")
 IN_GUEST = "/tmp/scx_vaware"
 SPINNERS = REPO / "eval/tests/guest/spinners.py"
 LIMIT_S = 120

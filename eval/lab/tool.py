@@ -4,12 +4,15 @@
 import argparse
 import json
 import math
+import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from .errors import EX_INTERRUPTED, EX_USAGE, LabError
+
+_REPO = Path(__file__).resolve().parents[2]
 
 
 class Parser(argparse.ArgumentParser):
@@ -52,6 +55,11 @@ def positive_seconds(text: str) -> float:
     if not (value := seconds(text)):
         raise argparse.ArgumentTypeError("0 s are too short; give more")
     return value
+
+
+def built(file: str) -> Path:
+    """Where cargo puts a file such as release/scx_vaware: $CARGO_TARGET_DIR, or target/ here."""
+    return Path(os.environ.get("CARGO_TARGET_DIR") or _REPO / "target").absolute() / file
 
 
 def run(name: str, act: Callable[[], int | None]) -> int:

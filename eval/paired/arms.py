@@ -15,10 +15,10 @@ from signal import SIGINT, SIGKILL
 
 from lab import CommandTimeout, Handle, LabError, Vm, kernels
 from lab.errors import EX_NOT_UP, EX_UNAVAILABLE, EX_USAGE
+from lab.tool import built
 
 from .local import LocalHandle, ThisMachine
 
-REPO = Path(__file__).resolve().parents[2]
 KERNEL_ARMS = ("eevdf", "kernel")  # names for the kernel's own scheduler
 CFS_KERNEL = "6.1"  # the last stable series before EEVDF
 PEERS = ("scx_lavd", "scx_bpfland", "scx_cosmos")
@@ -137,8 +137,7 @@ def find_binary(name: str) -> str:
 
     The guest's root is the host's, so the same path holds there. Raises LabError (69).
     """
-    target = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
-    places = [target / "release" / name, shutil.which(name), Path.home() / ".cargo" / "bin" / name]
+    places = [built(f"release/{name}"), shutil.which(name), Path.home() / ".cargo" / "bin" / name]
     if "/" in name:
         places = [Path(name).absolute()]
     for place in places:

@@ -15,7 +15,7 @@ from lab.errors import EX_NOT_UP, EX_USAGE
 from workloads import Size
 
 from . import arms, local
-from .arms import REPO, Arm, Guest
+from .arms import Arm, Guest
 
 LOCAL_SHAPE = "this machine"
 
@@ -254,7 +254,9 @@ def machine() -> dict:
 
 def _versions(compared: list[Arm]) -> dict[str, str]:
     told = subprocess.run(
-        ["git", "-C", REPO, "describe", "--always", "--dirty"], capture_output=True, text=True
+        ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty"],
+        capture_output=True,
+        text=True,
     )
     own = {"repository": told.stdout.strip()}
     return own | {arm.name: arms.version(arm) for arm in compared if arm.command}

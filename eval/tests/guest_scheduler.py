@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """scx_vaware in the guest of a lab VM: the VMs, the scheduler's life, and what the kernel says."""
 
-import os
 import re
 import shlex
 import time
@@ -12,8 +11,8 @@ from signal import SIGINT
 
 import pytest
 from lab import Handle, LabError, Result, Vm
+from lab.tool import built as built_by_cargo
 
-REPO = Path(__file__).resolve().parents[2]
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
 BINARY = "/tmp/scx_vaware"  # in the guest
 DEFAULT_KERNEL = "7.2"
@@ -182,7 +181,7 @@ def boot(kernel: str, binary: Path, vcpus: int = 4, shape: str = SHAPE) -> Vm:
 @pytest.fixture(scope="session")
 def binary(tmp_path_factory) -> Path:
     """A copy of the built scheduler, so that a build meanwhile does not change what is tested."""
-    built = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target") / "release/scx_vaware"
+    built = built_by_cargo("release/scx_vaware")
     if not built.is_file():
         pytest.fail(f"there is no {built} to test; run make build", pytrace=False)
     copy = tmp_path_factory.mktemp("scheduler") / "scx_vaware"

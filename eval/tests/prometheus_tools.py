@@ -3,7 +3,6 @@
 
 import contextlib
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -14,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from lab import tool
 
 REPO = Path(__file__).resolve().parents[2]
-BUILT = Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target")
 LIMIT_S = 120
 
 
@@ -55,7 +54,7 @@ def simulated(vcpus: int) -> Iterator[str]:
         cwd=REPO,
     )
     server = subprocess.Popen(
-        [BUILT / "release/examples/simulated", str(vcpus), "127.0.0.1:0"],
+        [tool.built("release/examples/simulated"), str(vcpus), "127.0.0.1:0"],
         stdout=subprocess.PIPE,
         text=True,
     )

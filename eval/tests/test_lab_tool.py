@@ -48,6 +48,13 @@ def test_under_nohup_a_hangup_is_nothing():
     assert tool.run("name", lambda: os.kill(os.getpid(), signal.SIGHUP)) == 0
 
 
+def test_what_was_built_is_where_cargo_was_told(monkeypatch, tmp_path):
+    monkeypatch.setenv("CARGO_TARGET_DIR", str(tmp_path))
+    assert tool.built("release/x") == tmp_path / "release/x"
+    monkeypatch.delenv("CARGO_TARGET_DIR")
+    assert tool.built("release/x").parts[-3:] == ("target", "release", "x")
+
+
 def test_a_bad_argument_is_told_in_a_sentence(capsys):
     parser = tool.make_parser("name", "Does it.")
     parser.add_argument("--count", type=tool.positive)

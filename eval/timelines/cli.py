@@ -78,7 +78,7 @@ def _record(args: argparse.Namespace) -> model.Timeline:
     with Vm(args.kernel, args.vcpus, shape=args.shape, steal_clock=finder == "steal") as vm:
         loads.install(vm)
         if finder:
-            finders.install(vm, args.binary or finders.REPO / "target/release/scx_vaware")
+            finders.install(vm, args.binary or tool.built("release/scx_vaware"))
         timeline = record.record(vm, args.load, finder, args.to_ms / 1000, args.settle)
     name = "the kernel's own scheduler" if not finder else "scx_vaware"
     timeline.title = args.title or f"{args.vcpus} vCPUs, {args.shape}, {name}"

@@ -102,7 +102,7 @@ def _run(args: argparse.Namespace) -> Iterator[dict]:
     chosen = args.load.split(",")
     loads.check(chosen)
     host.require_root()
-    binary = args.binary or finders.REPO / "target/release/scx_vaware"
+    binary = args.binary or tool.built("release/scx_vaware")
     for vcpus in dict.fromkeys(wanted.values()):
         with Vm(args.kernel, vcpus, shape="", steal_clock="steal" in names) as vm:
             loads.install(vm)

@@ -15,7 +15,6 @@ from lab.tracing import Period
 
 from . import loads
 
-REPO = Path(__file__).parents[2]
 BINARY = "/tmp/scx_vaware"
 LOG = "/tmp/gaps.jsonl"
 START_S = 60  # slow hosts included

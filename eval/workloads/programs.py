@@ -8,14 +8,14 @@ from pathlib import Path
 
 from lab import LabError
 from lab.errors import EX_UNAVAILABLE
+from lab.tool import built
 
 SOURCES = Path(__file__).parent / "c"
-REPO = Path(__file__).parents[2]
 
 
 def folder() -> Path:
     """Where eval keeps what it builds."""
-    return Path(os.environ.get("CARGO_TARGET_DIR") or REPO / "target").absolute() / "eval"
+    return built("eval")
 
 
 def path(name: str) -> Path:

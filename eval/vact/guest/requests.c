@@ -3,7 +3,7 @@
  * An open-loop request server: requests WORKERS WORK_US PERIOD_US
  *
  * Each worker is due for a request of WORK_US every PERIOD_US, whether or not it is through with
- * the last one, and sleeps between. The work is a number of turns, not a time: what the host takes
+ * the last one, and sleeps between. The work is a number of rounds, not a time: what the host takes
  * makes a request late, not small.
  */
 #include <errno.h>
@@ -14,40 +14,9 @@
 #include <string.h>
 #include <time.h>
 
-#define TRIALS 50
+#include "../../workloads/c/calibrate.h"
 
-static uint64_t turns, period_ns;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000000000ull + t.tv_nsec;
-}
-
-static void work(uint64_t count)
-{
-	for (uint64_t i = 0; i < count; i++)
-		__asm__ volatile("" ::: "memory");
-}
-
-/* The quickest of several trials is the one in which nothing was taken. */
-static uint64_t turns_per_ms(void)
-{
-	uint64_t best_ns = UINT64_MAX;
-	const uint64_t count = 100000;
-
-	for (int i = 0; i < TRIALS; i++) {
-		uint64_t began = now_ns(), took;
-
-		work(count);
-		took = now_ns() - began;
-		if (took < best_ns)
-			best_ns = took;
-	}
-	return count * 1000000 / best_ns;
-}
+static uint64_t rounds, period_ns;
 
 static void *serve(void *unused)
 {
@@ -58,7 +27,7 @@ static void *serve(void *unused)
 
 		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
 			;
-		work(turns);
+		work(rounds);
 	}
 	return unused;
 }
@@ -67,7 +36,7 @@ int main(int argc, char **argv)
 {
 	if (argc != 4)
 		return 64;
-	turns = turns_per_ms() * strtoull(argv[2], NULL, 10) / 1000;
+	rounds = calibrate_rounds_per_us() * strtoull(argv[2], NULL, 10);
 	period_ns = strtoull(argv[3], NULL, 10) * 1000;
 	for (int i = 1; i < atoi(argv[1]); i++) {
 		struct timespec apart = { .tv_nsec = period_ns / atoi(argv[1]) };
