@@ -8,7 +8,7 @@
  * idle vCPU is not woken for beats, but for one at most: the timer that was pending when it became
  * idle. (To cancel it would cost as much: kernels from 7.0 on do that by an interrupt to itself.)
  */
-#include "vaware.bpf.h"
+#include "vcpus.bpf.h"
 
 #define CLOCK_MONOTONIC 1 /* include/uapi/linux/time.h */
 
@@ -166,10 +166,10 @@ static void arm_timer(const struct vaware_activity *a, struct vcpu_ctx *v, s32 c
 		v->timer_due_ns = now + BEAT_NS;
 }
 
-/*
- * The timer of vCPU @cpu has run out. Decisions below a tick belong at the end of this: it runs in
- * a softirq on that vCPU, without its runqueue lock, so they check what runs before they act.
- */
+/* run.bpf.c: what cannot wait for the next tick. */
+extern int vaware_between_ticks(s32 cpu, u64 now);
+
+/* The timer of vCPU @cpu has run out. */
 static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 {
 	struct vaware_activity *a = activity_of(*cpu);
@@ -189,6 +189,7 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 	v->timer_due_ns = 0;
 	arm_timer(a, v, *cpu, now);
 	a->due_ns = vact_due_ns(v, v->run_class != VAWARE_CLASS_NONE, now);
+	vaware_between_ticks(*cpu, now);
 	return 0;
 }
 
@@ -257,8 +258,11 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
 {
 	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->steal_clock_ns;
-	u64 sent_ns = v->wake_sent_ns, wake_ns = 0;
+	u64 wake_ns;
 
+	end_wake(v, now);
+	wake_ns = v->wake_took_ns;
+	v->wake_took_ns = 0;
 	v->steal_clock_ns = clock_ns;
 	if (a->state == VAWARE_STATE_IDLE)
 		a->idle_ns += now - a->since_ns;
@@ -269,9 +273,7 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 		arm_timer(a, v, cpu, now);
 	a->due_ns = vact_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;
-	if (sent_ns) {
-		v->wake_sent_ns = 0;
-		wake_ns = time_delta(now, sent_ns);
+	if (wake_ns) {
 		fade(a, v, now);
 		span_add(&a->spans[VAWARE_SPAN_WAKE], wake_ns);
 		a->wake_avg_ns = activity_average_ns(a->wake_avg_ns, wake_ns);

@@ -11,13 +11,13 @@
 struct hedge_slot {
 	u64 claimed_ns; /* of the vCPU that is watched: unchanged while it has not run */
 	u32 target;	/* its number + 1; 0: the slot is free */
-	u32 attempts;
+	u32 hedged;	/* how often */
 };
 
 /* Written by one vCPU, in wake-ups and in its timer. */
 struct hedges {
 	struct bpf_timer timer;
-	u64 due_ns; /* when the timer fires; long past: it is not armed */
+	u64 due_ns; /* when the timer fires; 0 or long past: it is not armed */
 	struct hedge_slot slots[HEDGE_SLOTS];
 };
 
@@ -39,11 +39,12 @@ static inline struct hedges *hedges_of(s32 cpu)
 static inline void hedge_watch(s32 cpu, s32 target, const struct vcpu_ctx *v, u64 now)
 {
 	u64 within_ns = rescue_hedge_ns(wake_typical_ns);
+	const struct vaware_activity *a = activity_of(target);
 	struct hedges *h;
 	u32 i;
 
-	if (!policy_on(VAWARE_POLICY_RESCUE) || cpu == target ||
-	    !rescue_worth_a_timer(expected_wake_ns(v, now), within_ns))
+	if (!policy_on(VAWARE_POLICY_RESCUE) || cpu == target || !a ||
+	    !rescue_worth_a_timer(expected_wake_ns(v, now), within_ns, a->last_stop_ns, now))
 		return;
 	h = hedges_of(cpu);
 	if (!h)
@@ -54,12 +55,13 @@ static inline void hedge_watch(s32 cpu, s32 target, const struct vcpu_ctx *v, u6
 		if (slot->target)
 			continue;
 		slot->claimed_ns = now;
-		slot->attempts = 0;
+		slot->hedged = 0;
 		slot->target = target + 1;
+		count(VAWARE_RESCUE_WATCHED);
 		break;
 	}
-	count(VAWARE_RESCUE_WATCHED);
-	if (time_before(now, h->due_ns + HEDGE_MAX_NS) && h->due_ns)
+	if (h->due_ns && time_before(now, h->due_ns + HEDGE_MAX_NS) &&
+	    time_before(h->due_ns, now + within_ns))
 		return;
 	h->due_ns = now + within_ns;
 	bpf_timer_start(&h->timer, within_ns, BPF_F_TIMER_CPU_PIN);

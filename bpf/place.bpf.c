@@ -71,7 +71,7 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 		s32 cpu = i ? near_vcpu(in, prev_cpu, i - 1) : prev_cpu;
 		u64 cost_ns;
 
-		if (cpu < 0 || cpu >= nr_vcpus)
+		if (cpu < 0)
 			break;
 		if (!may_use(p, class, cpu))
 			continue;
@@ -236,14 +236,15 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
 	u32 waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
-	u64 now = now_ns();
 	struct choice to;
 	struct vcpu_ctx *v;
+	u64 now;
 
 	if (!place_leave_on_expiry(waiting, is_pinned(p)))
 		return false;
 	if (!any_idle())
 		return false;
+	now = now_ns();
 	find_vcpu(p, task_class(p, t), cpu, now, &to);
 	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
 	if (!v)

@@ -73,39 +73,43 @@ static bool hedge(s32 stuck, u64 now)
 	return true;
 }
 
-/* Look after one wake-up. Return true if it is to be looked at again. */
-static bool look_after(struct hedge_slot *slot, u64 now)
+/* Look after one wake-up. Return in how many ns to look again; 0: not any more. */
+static u64 look_after(struct hedge_slot *slot, u64 now)
 {
+	u64 hedge_ns = rescue_hedge_ns(wake_typical_ns), age_ns;
 	s32 stuck = (s32)slot->target - 1;
 	struct vcpu_ctx *v = vcpu_ctx_of(stuck);
 
 	if (!v || v->claimed_ns != slot->claimed_ns ||
 	    !scx_bpf_dsq_nr_queued(vcpu_dsq(stuck, false)))
-		return false;
-	if (time_delta(now, slot->claimed_ns) < rescue_hedge_ns(wake_typical_ns))
-		return true;
-	hedge(stuck, now);
-	return ++slot->attempts < HEDGE_ATTEMPTS;
+		return 0;
+	age_ns = time_delta(now, slot->claimed_ns);
+	if (age_ns < hedge_ns)
+		return hedge_ns - age_ns;
+	if (hedge(stuck, now) && ++slot->hedged >= HEDGES_MAX)
+		return 0;
+	return rescue_again_ns(age_ns, hedge_ns);
 }
 
 static int hedge_fired(void *map, int *key, struct hedges *h)
 {
-	u64 now = now_ns(), again_ns = rescue_hedge_ns(wake_typical_ns);
-	bool pending = false;
+	u64 now = now_ns(), again_ns = 0;
 	u32 i;
 
 	for (i = 0; i < HEDGE_SLOTS; i++) {
 		struct hedge_slot *slot = &h->slots[i];
+		u64 slot_ns;
 
 		if (!slot->target)
 			continue;
-		if (look_after(slot, now))
-			pending = true;
-		else
+		slot_ns = look_after(slot, now);
+		if (!slot_ns)
 			slot->target = 0;
+		else if (!again_ns || slot_ns < again_ns)
+			again_ns = slot_ns;
 	}
-	h->due_ns = pending ? now + again_ns : 0;
-	if (pending)
+	h->due_ns = again_ns ? now + again_ns : 0;
+	if (again_ns)
 		bpf_timer_start(&h->timer, again_ns, BPF_F_TIMER_CPU_PIN);
 	return 0;
 }

@@ -109,6 +109,27 @@ static bool is_needed(s32 cpu)
 	return false;
 }
 
+/*
+ * Between ticks, from vact's timer on @cpu. It runs in a softirq without the runqueue lock: by the
+ * time that the interrupt comes the vCPU may run something else, which then goes on.
+ */
+int vaware_between_ticks(s32 cpu, u64 now)
+{
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	bool needed;
+
+	if (!v || v->run_class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
+		return 0;
+	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
+	needed = is_needed(cpu);
+	bpf_rcu_read_unlock();
+	if (!needed)
+		return 0;
+	count(VAWARE_RESCUE_YIELDED);
+	kick(cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
 void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);

@@ -61,10 +61,9 @@ struct vcpu_ctx {
 	u64 run_burst_ns; /* its run time since it woke, then */
 	u32 run_class;	  /* enum vaware_class */
 	u32 run_weight;
-	u32 run_guest;	  /* it has been moved here by a policy */
-	u32 yielded;	  /* it called sched_yield while others waited */
-	u64 wake_sent_ns; /* when a waker woke it from idle, 0: none did; written by the waker */
-	u32 stolen_1024;  /* decaying share of stolen time */
+	u32 run_guest;	 /* it has been moved here by a policy */
+	u32 yielded;	 /* it called sched_yield while others waited */
+	u32 stolen_1024; /* decaying share of stolen time */
 
 	/* For the vCPU itself. */
 	u64 charged_stolen_ns; /* stolen time when the running task was last charged */
@@ -87,8 +86,9 @@ struct vcpu_ctx {
 	u64 steal_stat_seen; /* steal_stat_ns is one */
 
 	/* Wake-ups of the vCPU (vcpus.bpf.h). */
-	u64 claimed_ns; /* a waker claimed it, idle, at this time; 0: it has run since */
-	u64 wake_ns;	/* its wake-up latency, as expected at wake_at_ns */
+	u64 claimed_ns;	  /* another vCPU woke it, idle, at this time; 0: it has run since */
+	u64 wake_took_ns; /* its last wake-up, until vact has taken it down */
+	u64 wake_ns;	  /* its wake-up latency, as expected at wake_at_ns */
 	u64 wake_at_ns;
 	u32 wakes;
 	u32 rescue_from; /* number + 1 of the vCPU to whose queue it has been sent */
@@ -347,15 +347,6 @@ static inline bool vcpu_stopped(s32 cpu, u64 now)
 	return activity_stopped(a->state, a->due_ns, now);
 }
 
-/* Return how long @cpu, which vcpu_stopped(), is expected to stay so, in ns. */
-static inline u64 vcpu_rest_ns(s32 cpu, u64 now)
-{
-	const struct vaware_activity *a = activity_of(cpu);
-
-	return a ? activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE], time_delta(now, a->beat_ns))
-		 : 0;
-}
-
 /* Return the probability, in 1/1024, that active @cpu is stopped within the next @within_ns. */
 static inline u32 vcpu_hazard_1024(s32 cpu, u64 now, u64 within_ns)
 {
@@ -365,13 +356,6 @@ static inline u32 vcpu_hazard_1024(s32 cpu, u64 now, u64 within_ns)
 		return 0;
 	return activity_hazard_1024(&a->spans[VAWARE_SPAN_STOPPED], &a->spans[VAWARE_SPAN_IDLED],
 				    time_delta(now, a->since_ns), within_ns);
-}
-
-/* Stamp that idle @cpu is woken at @now, unless this is that vCPU. */
-static inline void wake_sent(struct vcpu_ctx *v, s32 cpu, u64 now)
-{
-	if (cpu != bpf_get_smp_processor_id())
-		v->wake_sent_ns = now;
 }
 
 /*

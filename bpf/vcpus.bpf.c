@@ -26,7 +26,8 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	a = activity_of(cpu);
 	if (a && vcpu_stopped(cpu, now)) {
 		c.stopped = true;
-		c.rest_ns = bvs_rest_ns(a->inactive_avg_ns, time_delta(now, a->beat_ns));
+		c.rest_ns = activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
+					     time_delta(now, a->beat_ns));
 	}
 	return c;
 }

@@ -67,11 +67,11 @@ static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
 	return bvs_wake_ns(v->wake_ns, time_delta(now, v->wake_at_ns));
 }
 
-/* Note that @cpu, claimed while it was idle, is woken. */
+/* Note that @cpu, claimed while it was idle, is woken. (One that wakes itself runs already.) */
 static inline void begin_wake(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	wake_sent(v, cpu, now);
-	v->claimed_ns = now;
+	if (cpu != bpf_get_smp_processor_id())
+		v->claimed_ns = now;
 }
 
 /* Note that @v runs. If it was woken, learn how long that took. */
@@ -83,6 +83,7 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 		return;
 	sample_ns = time_delta(now, v->claimed_ns);
 	v->claimed_ns = 0;
+	v->wake_took_ns = sample_ns;
 	v->wake_ns = bvs_wake_learnt_ns(expected_wake_ns(v, now), sample_ns);
 	v->wake_at_ns = now;
 	if (!bvs_good(v->wake_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))

@@ -51,15 +51,9 @@ static inline u32 span_bucket(u64 ns)
 /* Return where @bucket starts, in ns; for VAWARE_SPAN_BUCKETS, where the last is taken to end. */
 static inline u64 span_start_ns(u32 bucket)
 {
-	u32 bit, half;
+	u32 halves = bucket - 1; /* of octaves, after the first bit */
 
-	if (!bucket)
-		return 0;
-	if (bucket >= VAWARE_SPAN_BUCKETS)
-		return 2ULL << SPAN_LAST_BIT;
-	bit = SPAN_FIRST_BIT + (bucket - 1) / 2;
-	half = (bucket - 1) & 1;
-	return (1ULL << bit) + ((u64)half << (bit - 1));
+	return bucket ? (2ULL + (halves & 1)) << (SPAN_FIRST_BIT - 1 + halves / 2 % 32) : 0;
 }
 
 /* Add a period of @ns to @s. */
@@ -156,16 +150,15 @@ static inline u64 activity_rest_ns(const struct vaware_spans *inactive, u64 age_
 	u64 weight_sum = 0, rest_sum = 0; /* of rests in 1024 ns, lest the sum overflow */
 	u32 i;
 
-	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++) {
+	span_for(i, VAWARE_SPAN_BUCKETS)
+	{
 		u64 start_ns = span_start_ns(i), end_ns = span_start_ns(i + 1);
-		u64 weight = inactive->weights[i], from_ns = start_ns;
+		u64 from_ns = start_ns > age_ns ? start_ns : age_ns, weight;
 
-		if (!weight || end_ns <= age_ns)
+		if (end_ns <= from_ns)
 			continue;
-		if (age_ns > start_ns) {
-			from_ns = age_ns;
-			weight = weight * ((end_ns - from_ns) >> 10) / ((end_ns - start_ns) >> 10);
-		}
+		weight = inactive->weights[i] * ((end_ns - from_ns) >> 10) /
+			 ((end_ns - start_ns) >> 10);
 		weight_sum += weight;
 		rest_sum += weight * (((from_ns + end_ns) / 2 - age_ns) >> 10);
 	}

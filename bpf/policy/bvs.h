@@ -32,18 +32,6 @@ static inline u64 bvs_delay_ns(const struct candidate *c)
 }
 
 /*
- * Return how long an inactive period that has lasted @age_ns is expected to go on, where they last
- * @average_ns: the rest of an average one; of a longer one, half an average more. This is the
- * estimate for the wake-up path; activity_rest_ns() is the better one, and dearer.
- */
-static inline u64 bvs_rest_ns(u64 average_ns, u64 age_ns)
-{
-	u64 least_ns = average_ns / 2;
-
-	return age_ns + least_ns < average_ns ? average_ns - age_ns : least_ns;
-}
-
-/*
  * Return the wake-up latency to expect @age_ns after it was last put at @latency_ns. It halves
  * every half-life, so that a vCPU that nobody wakes any more is tried again.
  */

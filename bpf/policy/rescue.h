@@ -34,12 +34,22 @@ static inline u64 rescue_hedge_ns(u64 typical_ns)
 }
 
 /*
- * Return true if the wake-up of a vCPU with an expected latency of @wake_ns is worth a timer: it
- * has been late before. Where vCPUs wake in time none is ever armed.
+ * Return true if a wake-up at @now of a vCPU with an expected latency of @wake_ns is worth a timer:
+ * it has been late before, or the hypervisor stopped the vCPU not long ago (@last_stop_ns; 0:
+ * never). Where vCPUs wake in time none is ever armed.
  */
-static inline bool rescue_worth_a_timer(u64 wake_ns, u64 hedge_ns)
+static inline bool rescue_worth_a_timer(u64 wake_ns, u64 hedge_ns, u64 last_stop_ns, u64 now)
 {
-	return wake_ns > hedge_ns;
+	return wake_ns > hedge_ns || (last_stop_ns && now < last_stop_ns + SPAN_HALF_LIFE_NS);
+}
+
+/*
+ * Return in how many ns to look again after a wake-up that has been under way for @age_ns: when it
+ * has lasted a quarter longer, so that few looks cover even a long stop.
+ */
+static inline u64 rescue_again_ns(u64 age_ns, u64 hedge_ns)
+{
+	return age_ns / 4 > hedge_ns ? age_ns / 4 : hedge_ns;
 }
 
 #endif

@@ -110,9 +110,9 @@
 #define HEDGE_MIN_NS (200 * NS_PER_US)
 #define HEDGE_MAX_NS (2 * NS_PER_MS)
 
-/* Wake-ups of one waker that are watched at a time, and times that one is hedged. */
+/* Wake-ups of one waker that are watched at a time, and vCPUs that are woken for one. */
 #define HEDGE_SLOTS 4
-#define HEDGE_ATTEMPTS 3
+#define HEDGES_MAX 3
 
 /* What one hardware thread gets of a core while the other is busy. */
 #define SMT_SHARE_1024 640

@@ -66,12 +66,6 @@ proptest! {
     }
 
     #[test]
-    fn a_stop_goes_on_for_a_while_and_not_for_ever(average in 1..S, age in 0..10 * S) {
-        let rest = pure!(bvs_rest_ns(average, age));
-        prop_assert!(rest >= average / 2 && rest <= average);
-    }
-
-    #[test]
     fn what_is_known_of_a_wake_up_fades(latency in 0..10 * S, age in 0..10 * S, more in 0..10 * S) {
         let (soon, late) = pure!((bvs_wake_ns(latency, age), bvs_wake_ns(latency, age + more)));
         prop_assert!(late <= soon && soon <= latency);
@@ -93,9 +87,22 @@ proptest! {
     }
 
     #[test]
-    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US) {
-        prop_assert!(!pure!(rescue_worth_a_timer(wake, rescue_hedge_ns(typical))));
-        prop_assert!(pure!(rescue_worth_a_timer(3 * MS, rescue_hedge_ns(typical))));
+    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US, now in 100 * S..200 * S, since_stop in 9 * S..99 * S) {
+        let worth = |wake, last_stop| pure!(rescue_worth_a_timer(wake, rescue_hedge_ns(typical), last_stop, now));
+        prop_assert!(!worth(wake, 0) && !worth(wake, now - since_stop));
+        prop_assert!(worth(3 * MS, 0), "late before");
+        prop_assert!(worth(wake, now - S), "stopped a second ago");
+    }
+
+    #[test]
+    fn few_looks_cover_a_long_stop(hedge in 200 * US..2 * MS, stop in MS..10 * S) {
+        let (mut age, mut looks) = (hedge, 0);
+        while age < stop {
+            let again = pure!(rescue_again_ns(age, hedge));
+            prop_assert!(again >= hedge && again <= hedge.max(age / 4));
+            (age, looks) = (age + again, looks + 1);
+        }
+        prop_assert!(looks < 60, "{} looks", looks);
     }
 
     #[test]
