@@ -296,7 +296,7 @@ void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u64 now = now_ns();
 
-	if (!a || !v || cpu != bpf_get_smp_processor_id())
+	if (!activity_on || !a || !v || cpu != bpf_get_smp_processor_id())
 		return;
 	if (idle)
 		fall_idle(a, v, cpu, now);

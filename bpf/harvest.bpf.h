@@ -103,13 +103,14 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 		.hazard_1024 = 1024,
 	};
 	struct vcpu_ctx *o;
+	u64 next_ns;
 	s32 other;
 
 	if (!policy_on(VAWARE_POLICY_IVH) || !a || !a->active_avg_ns || !ivh_leaves(&task) ||
 	    is_pinned(p))
 		return;
 	if (v->ivh_target) {
-		if (time_delta(now, v->ivh_asked_ns) < IVH_PATIENCE_NS)
+		if (!ivh_gives_up(v->ivh_asked_ns, a->last_stop_ns, now))
 			return;
 		harvest_forget(cpu, v);
 		count(VAWARE_IVH_LATE);
@@ -118,8 +119,9 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
+	next_ns = v->timer_due_ns > now ? BEAT_NS : tick_ns;
 	task.hazard_1024 =
-		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(tick_ns, expected_wake_ns(o, now)));
+		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, expected_wake_ns(o, now)));
 	if (ivh_leaves(&task))
 		harvest_ask(p, cpu, v, other, now);
 }

@@ -110,23 +110,33 @@ static bool is_needed(s32 cpu)
 }
 
 /*
- * Between ticks, from vact's timer on @cpu. It runs in a softirq without the runqueue lock: by the
- * time that the interrupt comes the vCPU may run something else, which then goes on.
+ * Between ticks, from vact's timer on @cpu: what should not wait for the next one. This runs in a
+ * softirq without the runqueue lock: by the time that something comes of it the vCPU may run
+ * another task, and whoever acts looks again.
  */
 int vaware_between_ticks(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	bool needed;
+	struct task_struct *p;
+	struct task_ctx *t;
+	bool needed = false;
 
-	if (!v || v->run_class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
+	if (!v)
 		return 0;
 	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
-	needed = is_needed(cpu);
+	if (v->run_class == VAWARE_CLASS_THROUGHPUT) {
+		p = bpf_get_current_task_btf();
+		t = task_ctx_of(p);
+		if (t)
+			harvest_consider(p, t, cpu, v, now);
+	} else if (v->run_class == VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE)) {
+		needed = is_needed(cpu);
+	}
 	bpf_rcu_read_unlock();
-	if (!needed)
-		return 0;
-	count(VAWARE_RESCUE_YIELDED);
-	kick(cpu, SCX_KICK_PREEMPT);
+	if (needed) {
+		count(VAWARE_RESCUE_YIELDED);
+		kick(cpu, SCX_KICK_PREEMPT);
+	}
 	return 0;
 }
 

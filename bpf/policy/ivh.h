@@ -38,6 +38,15 @@ static inline u64 ivh_ahead_ns(u64 interval_ns, u64 wake_ns)
 }
 
 /*
+ * Return true if a target that was asked at @asked_ns is to be given up at @now: it takes too long,
+ * or the source has been stopped meanwhile (@last_stop_ns), which it was asked to forestall.
+ */
+static inline bool ivh_gives_up(u64 asked_ns, u64 last_stop_ns, u64 now)
+{
+	return now - asked_ns >= IVH_PATIENCE_NS || last_stop_ns > asked_ns;
+}
+
+/*
  * Return true if a vCPU that has been idle for @idle_ns may be woken for a task: not between two
  * messages of tasks that talk to each other.
  */

@@ -125,9 +125,6 @@ impl<'a> Scheduler<'a> {
         let ops = skel.struct_ops.vaware_mut();
         ops.flags =
             *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_ENQ_LAST | *SCX_OPS_KEEP_BUILTIN_IDLE;
-        if activity.off {
-            ops.update_idle = std::ptr::null_mut();
-        }
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }

@@ -173,6 +173,13 @@ proptest! {
     }
 
     #[test]
+    fn a_target_that_did_not_forestall_the_stop_is_given_up(asked in S..100 * S, waited in 0..20 * MS, stop in 1..20 * MS) {
+        let now = asked + waited;
+        prop_assert!(!pure!(ivh_gives_up(asked, 0, now)) && !pure!(ivh_gives_up(asked, asked - stop, now)));
+        prop_assert!(pure!(ivh_gives_up(asked, asked + stop, now)) && pure!(ivh_gives_up(asked, 0, now + 20 * MS)));
+    }
+
+    #[test]
     fn a_task_leaves_for_a_vcpu_that_has_just_spoken(asked in S..100 * S, answered in 0..30 * MS, took in 0..30 * MS) {
         let awake = asked + answered;
         let answer = pure!(ivh_judge(asked, awake, true, awake + took));
