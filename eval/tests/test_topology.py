@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How trials of vtop are judged."""
 
+from topology.trials import nr_open, stacks
 from topology.verdict import judge, pairs_of, stacked
 
 
@@ -19,6 +20,14 @@ def test_a_stack_that_is_not_found_is_wrong_unless_it_is_said_to_be_unknown():
     assert judge(set(), {(0, 1)}, shared=set(), undecided=1).outcome == "undecided"
     assert judge(set(), {(0, 1)}, shared=set(), undecided=0).outcome == "wrong"
     assert judge({(0, 1)}, {(0, 1)}, shared=set(), undecided=0).outcome == "right"
+
+
+def test_what_the_guest_is_not_sure_of_is_neither_right_nor_wrong():
+    found = {"undecided": 1, "stacks": [{"members": [0, 1], "confidence": 0.2}]}
+    assert (stacks(found), nr_open(found)) == (set(), 2)
+    assert (
+        judge(stacks(found), set(), shared=set(), undecided=nr_open(found)).outcome == "undecided"
+    )
 
 
 def test_groups_are_all_their_pairs():

@@ -15,6 +15,7 @@ from workloads.workload import percentile
 from .trials import Prober, Trial
 
 BINARY = tool.built("release/examples/vtop")
+IN_TIME_S = 5.0
 # By the number of vCPUs: those that stack, those that float, those with a core each.
 SHAPES = {
     2: {"apart": ["honest"], "stacked": ["packed:2"]},
@@ -36,9 +37,10 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--load", choices=["idle", "busy"], default="idle")
     parser.add_argument("--json", type=Path, help="append a line for each trial to this file")
     commands = parser.add_subparsers(dest="command", required=True)
-    trials = commands.add_parser("trials", help="full probes of one shape, right or wrong")
+    trials = commands.add_parser("trials", help="fresh probers in one shape, right or wrong")
     trials.add_argument("case", choices=["stacked", "floating", "apart"])
     trials.add_argument("--count", type=int, default=100)
+    trials.add_argument("--seconds", type=float, default=12, help="time for each; default 12")
     cost = commands.add_parser("cost", help="time, probes and rounds of full and validating passes")
     cost.add_argument("--shape", default="honest")
     cost.add_argument("--seconds", type=float, default=20)
@@ -70,18 +72,23 @@ def _trials(prober: Prober, args: argparse.Namespace) -> None:
     shapes = SHAPES[args.vcpus][args.case]
     done: list[Trial] = []
     for number in range(args.count):
-        trial = prober.trial(shapes[number % len(shapes)], args.load)
+        trial = prober.trial(shapes[number % len(shapes)], args.load, args.seconds)
         done.append(trial)
         _note(args, {"case": args.case, **vars(trial), "verdict": vars(trial.verdict)})
     outcomes = collections.Counter(trial.verdict.outcome for trial in done)
     by_chance = sum(trial.verdict.by_chance for trial in done)
-    took_ms = sorted(trial.took_ms for trial in done)
+    decided_s = sorted(trial.decided_s for trial in done if trial.decided_s is not None)
+    in_time = sum(seconds <= IN_TIME_S for seconds in decided_s)
     print(
         f"{args.vcpus} vCPUs {args.case} {args.load}: {outcomes['right']} right, "
         f"{outcomes['wrong']} wrong (in {by_chance} the host had them on one core throughout), "
-        f"{outcomes['undecided']} undecided; ms p50 {statistics.median(took_ms):.0f}, "
-        f"max {took_ms[-1]:.0f}"
+        f"{outcomes['undecided']} undecided within {args.seconds:g} s"
     )
+    if decided_s:
+        print(
+            f"  decided within {IN_TIME_S:g} s: {in_time} of {len(done)}; "
+            f"p50 {statistics.median(decided_s):.1f} s, max {decided_s[-1]:.1f} s"
+        )
 
 
 def _cost(prober: Prober, args: argparse.Namespace) -> None:

@@ -7,7 +7,7 @@ import json
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,20 +18,22 @@ from .verdict import Pair, Verdict, judge, pairs_of, stacked
 GUEST_BINARY = "/tmp/vtop"
 SETTLE_S = 0.3
 BUDGET_S = 5.0
+PAUSE_S = 2.0  # what scx_vaware does by itself
+TRUSTED_CONFIDENCE = 0.5  # as in probers/src/snapshot.rs
 SAMPLE_S = 0.005
 BUSY = "for i in $(seq {threads}); do (while :; do :; done) & done; wait"
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One full probe in a fresh prober."""
+    """A fresh prober, until the time was up. `verdict` is wrong if it ever was; `decided_s` is the
+    time to the first right one."""
 
     shape: str
     load: str
     verdict: Verdict
-    took_ms: float
-    probes: int
-    rounds: int
+    decided_s: float | None
+    passes: int
 
 
 class Prober:
@@ -53,18 +55,35 @@ class Prober:
         finally:
             handle.kill(9)
 
-    def trial(self, shape: str, load: str) -> Trial:
-        """Shape the VM, probe it once, and judge what was found."""
+    def trial(self, shape: str, load: str, seconds: float) -> Trial:
+        """Shape the VM, let a fresh prober run, and judge what it finds.
+
+        Where no vCPUs are stacked it runs for all of `seconds`, for it may err later.
+        """
         self.vm.shape(shape)
         time.sleep(SETTLE_S)
-        with SharedCores(self.vm) as shared:
-            result = self.vm.run(f"{GUEST_BINARY} 0 0 {BUDGET_S}", timeout_s=60)
-        if result.rc:
-            raise lab.LabError(f"the prober failed: {result.output.strip()}; run it by hand")
-        found = json.loads(result.output.splitlines()[-1])
         true = stacked(lab.shapes.plan(shape, self.vm.vcpus).affinity)
-        verdict = judge(stacks(found), true, shared.pairs, found["undecided"])
-        return Trial(shape, load, verdict, found["took_ms"], found["probes"], found["rounds"])
+        verdict, decided_s, passes = Verdict("undecided"), None, 0
+        handle = self.vm.spawn(f"exec {GUEST_BINARY} {seconds} {PAUSE_S} {BUDGET_S}")
+        begin = time.monotonic()
+        with SharedCores(self.vm) as shared:
+            while time.monotonic() - begin < seconds + BUDGET_S and verdict.outcome != "wrong":
+                time.sleep(0.02)
+                lines = handle.output.rpartition("\n")[0].splitlines()
+                for found in map(json.loads, lines[passes:]):
+                    passes += 1
+                    now = judge(stacks(found), true, shared.pairs, nr_open(found))
+                    if now.outcome == "right" and decided_s is None:
+                        decided_s = time.monotonic() - begin
+                    if now.outcome == "wrong" or decided_s is None or now.outcome == "right":
+                        verdict = now
+                if decided_s is not None and (true or time.monotonic() - begin > seconds):
+                    break
+        handle.kill()
+        handle.wait(60)
+        if not passes:
+            raise lab.LabError(f"the prober said nothing: {handle.output}; run it by hand")
+        return Trial(shape, load, verdict, decided_s, passes)
 
     def passes(self, seconds: float, pause_s: float) -> list[dict]:
         """The passes of one prober: a full one, then validations."""
@@ -90,8 +109,18 @@ class Prober:
 
 
 def stacks(found: dict) -> set[Pair]:
-    """The pairs that one pass calls stacked."""
-    return pairs_of(group["members"] for group in found["stacks"])
+    """The pairs that one pass is sure to be stacked."""
+    return _pairs(found, lambda confidence: confidence >= TRUSTED_CONFIDENCE)
+
+
+def nr_open(found: dict) -> int:
+    """How many pairs one pass is not sure of."""
+    unsure = _pairs(found, lambda confidence: confidence < TRUSTED_CONFIDENCE)
+    return found["undecided"] + len(unsure)
+
+
+def _pairs(found: dict, wanted: Callable[[float], bool]) -> set[Pair]:
+    return pairs_of(stack["members"] for stack in found["stacks"] if wanted(stack["confidence"]))
 
 
 def _wait_for(handle: lab.Handle, true: set[Pair], start: float, told_before: int) -> float:

@@ -10,7 +10,7 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Verdict:
-    """Of one trial. `outcome`: right, wrong, or undecided (a stack not found, none wrongly so).
+    """Of one pass. `outcome`: right, wrong, or undecided (some pairs are open, none wrongly told).
 
     `by_chance`: the wrong pairs are vCPUs that may float, and the host kept both on one core all
     the time.
@@ -36,10 +36,12 @@ def stacked(affinity: Sequence[Sequence[int]]) -> set[Pair]:
 
 
 def judge(found: set[Pair], true: set[Pair], shared: set[Pair], undecided: int) -> Verdict:
-    """Judge stacks. `shared`: pairs that the host kept on one core throughout, pinned or not;
-    `undecided`: pairs of which the guest says that it could not tell."""
+    """Judge the stacks that the guest is sure of. `shared`: pairs that the host kept on one core
+    throughout, pinned or not; `undecided`: pairs of which the guest says that it is not sure."""
     if wrong := tuple(sorted(found - true)):
         return Verdict("wrong", wrong, by_chance=set(wrong) <= shared)
+    if undecided:
+        return Verdict("undecided")
     if missing := tuple(sorted(true - found)):
-        return Verdict("undecided" if undecided else "wrong", missing)
+        return Verdict("wrong", missing)
     return Verdict("right")

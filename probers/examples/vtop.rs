@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begin = Instant::now();
     loop {
         let (start, start_ns) = (Instant::now(), monotonic_ns());
-        prober.source_mut().set_deadline(Some(start + budget));
+        prober.source_mut().begin_pass(Some(start + budget));
         let found = prober.validate();
         let pass = serde_json::json!({
             "start_ns": start_ns,
@@ -40,6 +40,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if begin.elapsed() + pause >= length {
             return Ok(());
         }
-        std::thread::sleep(pause);
+        std::thread::sleep(pause.saturating_sub(start.elapsed()).max(pause / 2));
     }
 }

@@ -104,6 +104,13 @@ pub struct Group {
     pub confidence: f64,
 }
 
+impl Group {
+    /// Whether it is fit to decide on.
+    pub fn is_trusted(&self) -> bool {
+        self.confidence >= TRUSTED_CONFIDENCE
+    }
+}
+
 /// How the vCPUs lie to each other, from the closest level to the widest. In each level a vCPU is in one
 /// group at most; groups of one are left out; an empty level holds no such group, or none was found.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -120,6 +127,11 @@ pub struct Topology {
 }
 
 impl Topology {
+    /// The stacks that are sure enough to act on; a stack becomes that with time.
+    pub fn sure_stacks(&self) -> impl Iterator<Item = &Group> {
+        self.stacks.iter().filter(|stack| stack.is_trusted())
+    }
+
     /// The levels by name, closest first.
     pub fn levels(&self) -> [(&'static str, &[Group]); 4] {
         [
@@ -130,14 +142,14 @@ impl Topology {
         ]
     }
 
-    /// How many vCPUs share a hardware thread with another one.
+    /// How many vCPUs are sure to share a hardware thread with another one.
     pub fn nr_stacked(&self) -> usize {
-        self.stacks.iter().map(|stack| stack.members.len()).sum()
+        self.sure_stacks().map(|stack| stack.members.len()).sum()
     }
 
-    /// Of each stack all vCPUs but the first: without them the others would have a thread each.
+    /// Of each sure stack all vCPUs but the first: without them the others would have a thread each.
     pub fn spare(&self) -> impl Iterator<Item = u32> {
-        self.stacks.iter().flat_map(|stack| stack.members.iter().skip(1).copied())
+        self.sure_stacks().flat_map(|stack| stack.members.iter().skip(1).copied())
     }
 
     /// Whether both say the same, whatever their age and confidence.

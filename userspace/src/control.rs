@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use probers::snapshot::{Group, TRUSTED_CONFIDENCE, VcpuSnapshot, Verdict};
+use probers::snapshot::{Group, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::inputs::{Facts, Inputs, plan};
@@ -82,7 +82,7 @@ fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
 /// The lowest vCPU of the group that `vcpu` is in, if the group is sure enough to act on.
 fn group_of(groups: &[Group], vcpu: u32) -> Option<u32> {
     let group = groups.iter().find(|group| group.members.contains(&vcpu))?;
-    (group.confidence >= TRUSTED_CONFIDENCE).then(|| group.members.first().copied())?
+    group.is_trusted().then(|| group.members.first().copied())?
 }
 
 #[cfg(test)]

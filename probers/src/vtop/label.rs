@@ -5,6 +5,7 @@
 //! known machines; where a rule has little to go by, the confidence says so.
 
 use super::partition::Partition;
+use super::readings::{Reading, Readings, pair};
 use super::structure::{Level, Structure};
 use crate::snapshot::{Group, Topology};
 
@@ -24,12 +25,12 @@ const SOCKET_REACH: f64 = 1.25;
 /// Boards have 1, 2, 4 or 8 sockets.
 const SOCKET_COUNTS: [usize; 3] = [2, 4, 8];
 
-/// Name the levels of a structure. `ids` are the kernel's numbers of the vCPUs, ascending.
-pub fn label(structure: &Structure, ids: &[u32]) -> Topology {
-    let mut topology = Topology {
-        stacks: groups(&structure.stacks, ids, STACK_CONFIDENCE),
-        ..Topology::default()
-    };
+/// Name the levels of a structure that was inferred from these readings. `ids` are the kernel's numbers of the
+/// vCPUs, ascending.
+pub fn label(structure: &Structure, readings: &Readings, ids: &[u32]) -> Topology {
+    let stack = |members: &[usize]| stack_confidence(readings, members);
+    let mut topology =
+        Topology { stacks: groups(&structure.stacks, ids, stack), ..Topology::default() };
     let Some(widest) = structure.levels.last() else {
         return topology;
     };
@@ -49,8 +50,27 @@ pub fn label(structure: &Structure, ids: &[u32]) -> Topology {
     topology
 }
 
-/// How sure a stack is that no reading contradicts: see [`crate::vtop::stacking`].
-const STACK_CONFIDENCE: f64 = 0.95;
+/// How sure a stack is: as its weakest link, where the strongest are taken that hold it together.
+fn stack_confidence(readings: &Readings, members: &[usize]) -> f64 {
+    let mut links = Vec::new();
+    for (index, a) in members.iter().enumerate() {
+        for b in &members[index + 1..] {
+            if let Some(Reading::NeverTogether { confidence }) = readings.get(pair(*a, *b)) {
+                links.push((confidence, *a, *b));
+            }
+        }
+    }
+    links.sort_by(|one, other| other.0.total_cmp(&one.0));
+    let mut joined = Partition::singles(readings.nr_vcpus());
+    let mut weakest = 0.0;
+    for (confidence, a, b) in links {
+        if !joined.together(a, b) {
+            joined.join(a, b);
+            weakest = confidence;
+        }
+    }
+    weakest
+}
 
 /// Whether the groups of the closest level are cores: pairs, and closer than anything wider can be. A
 /// line's way on a die grows with the square root of the cores that it joins; so where many cores are
@@ -100,12 +120,15 @@ fn places(partition: &Partition, structure: &Structure) -> Vec<usize> {
 }
 
 fn named(level: &Level, ids: &[u32], certainty: f64) -> Vec<Group> {
-    groups(&level.partition, ids, certainty * level.agreement_ratio)
+    groups(&level.partition, ids, |_| certainty * level.agreement_ratio)
 }
 
 /// The groups of more than one.
-fn groups(partition: &Partition, ids: &[u32], confidence: f64) -> Vec<Group> {
+fn groups(partition: &Partition, ids: &[u32], confidence: impl Fn(&[usize]) -> f64) -> Vec<Group> {
     let groups = partition.groups().into_iter().filter(|members| members.len() > 1);
-    let named = |members: Vec<usize>| members.into_iter().map(|vcpu| ids[vcpu]).collect();
-    groups.map(|members| Group { members: named(members), confidence }).collect()
+    let named = |members: Vec<usize>| Group {
+        confidence: confidence(&members),
+        members: members.into_iter().map(|vcpu| ids[vcpu]).collect(),
+    };
+    groups.map(named).collect()
 }

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Probes the vCPUs of this VM, by a thread that is pinned to each.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::idle::Idle;
 use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
@@ -48,6 +49,9 @@ pub struct Live {
     workers: Vec<Worker>,
     /// Pairs that have been watched and did not run together yet.
     evidence: HashMap<Pair, Evidence>,
+    /// Those that were proven in this pass.
+    proven: HashSet<Pair>,
+    idle: Idle,
     deadline: Option<Instant>,
     is_realtime: bool,
 }
@@ -76,6 +80,8 @@ impl Live {
             vcpus: Vec::new(),
             workers: Vec::new(),
             evidence: HashMap::new(),
+            proven: HashSet::new(),
+            idle: Idle::default(),
             deadline: None,
             is_realtime: true,
         };
@@ -106,9 +112,11 @@ impl Live {
         self.is_realtime
     }
 
-    /// Ask no more after this time: the next probe is the last.
-    pub fn set_deadline(&mut self, deadline: Option<Instant>) {
+    /// A new pass begins. Ask no more after this time: the next probe is the last.
+    pub fn begin_pass(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
+        self.proven.clear();
+        self.idle.update(monotonic_ns());
     }
 
     /// Let all pairs play for one window. What each vCPU's thread saw, `None` for a vCPU that is lost.
@@ -127,44 +135,78 @@ impl Live {
 
     /// Let one pair play until it is clear whether it can run together, all others being asleep: vCPUs
     /// that take turns on several cores do so in step, so that two on different cores seem stacked.
-    fn watch(&mut self, pair: Pair, batches_ns: &mut Vec<f64>) {
+    fn watch(&mut self, pair: Pair, batches_ns: &mut Vec<f64>) -> Outcome {
         for window in 0..WINDOWS_MAX {
             if batches_ns.len() >= BATCHES_ENOUGH || self.is_exhausted() {
-                return;
+                break;
             }
             // Pauses of different lengths, so as not to fall into step with the host.
             thread::sleep(Duration::from_millis(2 + 3 * (window % 4)));
-            let seen = self.window(&[pair], WINDOW);
-            let evidence = self.evidence.entry(pair).or_default();
-            if let (Some(first), Some(second)) = (seen.get(&pair.0), seen.get(&pair.1)) {
-                evidence.add(&first.periods, &second.periods);
-                batches_ns.extend(&first.batches_ns);
-            }
-            if !batches_ns.is_empty() {
-                evidence.refute();
-            } else if evidence.is_proof() {
-                return;
+            let mut seen = self.window(&[pair], WINDOW);
+            if self.learn(pair, &mut seen, batches_ns) == Outcome::Stacked {
+                return Outcome::Stacked;
             }
         }
+        Outcome::Open
     }
+
+    /// Take what was seen of a pair into account.
+    fn learn(
+        &mut self,
+        pair: Pair,
+        seen: &mut HashMap<usize, Seen>,
+        batches_ns: &mut Vec<f64>,
+    ) -> Outcome {
+        let (Some(first), Some(second)) = (seen.remove(&pair.0), seen.remove(&pair.1)) else {
+            return Outcome::Open;
+        };
+        batches_ns.extend(&first.batches_ns);
+        if first.met || second.met {
+            self.evidence.remove(&pair);
+            return Outcome::Met;
+        }
+        let evidence = self.evidence.entry(pair).or_default();
+        if !evidence.add(&first.periods, &second.periods) || !evidence.is_proof() {
+            return Outcome::Open;
+        }
+        if self.proven.insert(pair) {
+            let was_free = [pair.0, pair.1].iter().any(|v| self.idle.had_rest(self.vcpus[*v]));
+            evidence.confirm(monotonic_ns(), was_free);
+        }
+        Outcome::Stacked
+    }
+}
+
+/// What a window showed, with all that was seen before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Both ran at the same time.
+    Met,
+    /// They are on one hardware thread at present.
+    Stacked,
+    Open,
 }
 
 impl LatencySource for Live {
     fn probe(&mut self, pairs: &[Pair], patience: Patience) -> Vec<Reading> {
-        // A proof that is doubted has to be given anew.
-        self.evidence.retain(|pair, seen| !(seen.is_proof() && pairs.contains(pair)));
+        for pair in pairs.iter().filter(|pair| self.proven.contains(pair)) {
+            if let Some(evidence) = self.evidence.get_mut(pair) {
+                evidence.doubt();
+            }
+        }
         let mut seen = self.window(pairs, GLANCE);
         let mut reading = |pair: &Pair| {
-            let mut batches_ns = seen.remove(&pair.0).unwrap_or_default().batches_ns;
-            if patience == Patience::Proof {
-                self.watch(*pair, &mut batches_ns);
+            let mut batches_ns = Vec::new();
+            let mut outcome = self.learn(*pair, &mut seen, &mut batches_ns);
+            if patience == Patience::Proof || outcome == Outcome::Met {
+                outcome = self.watch(*pair, &mut batches_ns);
             }
-            match latency_ns(&batches_ns) {
-                Some(ns) => Reading::Latency { ns },
-                None if self.evidence.get(pair).is_some_and(Evidence::is_proof) => {
-                    Reading::NeverTogether
+            match (latency_ns(&batches_ns), self.evidence.get(pair)) {
+                (Some(ns), _) => Reading::Latency { ns },
+                (None, Some(evidence)) if outcome == Outcome::Stacked => {
+                    Reading::NeverTogether { confidence: evidence.confidence() }
                 }
-                None => Reading::Undecided,
+                _ => Reading::Undecided,
             }
         };
         pairs.iter().map(&mut reading).collect()

@@ -11,6 +11,9 @@ use super::readings::{LatencySource, Pair, Patience, Reading, Readings, pair};
 const STACKED_RATIO: f64 = 100.0;
 const STACKED_NS: f64 = 100_000.0;
 
+/// A recording does not tell for how long it was watched.
+const RECORDED_CONFIDENCE: f64 = 0.9;
+
 /// What is wrong with a matrix. Lines and columns count from 1.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum MatrixError {
@@ -80,7 +83,9 @@ impl Matrix {
     fn reading(&self, (low, high): Pair) -> Reading {
         match self.rows[high].get(low).copied().flatten() {
             None => Reading::Undecided,
-            Some(ns) if ns >= self.never_together_from_ns => Reading::NeverTogether,
+            Some(ns) if ns >= self.never_together_from_ns => {
+                Reading::NeverTogether { confidence: RECORDED_CONFIDENCE }
+            }
             Some(ns) => Reading::Latency { ns },
         }
     }
@@ -141,7 +146,8 @@ mod tests {
         let mut matrix =
             Matrix::from_rows(vec![vec![], vec![Some(8.0)], vec![Some(280.0), Some(5e6)]]);
         let found = matrix.probe(&[(0, 2), (1, 2)], Patience::Proof);
-        assert_eq!(found, [Reading::Latency { ns: 280.0 }, Reading::NeverTogether]);
+        assert_eq!(found[0], Reading::Latency { ns: 280.0 });
+        assert!(matches!(found[1], Reading::NeverTogether { .. }));
     }
 
     #[test]

@@ -13,11 +13,15 @@ const BATCH_ROUND_TRIPS: u64 = 32;
 /// So many batches without a gap are enough.
 pub const BATCHES: usize = 15;
 
+/// So many passes between two looks at the clock cannot be those of two that take turns, each of which passes
+/// the line once before it has to wait for its next turn.
+const PASSES_TOGETHER: u64 = 4;
+
 /// Pauses between two looks at the clock. Under TCG each look takes a lock that all vCPUs share.
 const PAUSES_A_LOOK: u32 = 64;
 
 /// The thread was stopped if its clock leaps so far: longer than interrupts take, shorter than a slice.
-const GAP_NS: u64 = 200_000;
+pub const GAP_NS: u64 = 200_000;
 
 /// The line that is passed. Even: it is the first one's turn. Alone on its cache lines, and on those
 /// that the hardware prefetches with them.
@@ -41,6 +45,8 @@ pub struct Seen {
     pub batches_ns: Vec<f64>,
     /// When it ran.
     pub periods: Vec<Period>,
+    /// Whether the line went back and forth so fast that both must have run at the same time.
+    pub met: bool,
 }
 
 /// Cuts time at its gaps.
@@ -74,6 +80,8 @@ impl Game {
         let mut watch = Watch::start();
         let mut batches_ns = Vec::new();
         let (mut passes, mut pauses) = (0, 0);
+        let mut passes_seen = 0;
+        let mut met = false;
         let mut batch_start_ns = None;
         let mine = u64::from(!is_first);
         loop {
@@ -92,6 +100,8 @@ impl Game {
                 }
             }
             let stopped = watch.look();
+            met |= !stopped && passes - passes_seen >= PASSES_TOGETHER;
+            passes_seen = passes;
             if stopped {
                 batch_start_ns = None;
             }
@@ -106,7 +116,7 @@ impl Game {
                 batch_start_ns = Some(watch.last_ns);
             }
             if self.over.load(Ordering::Acquire) || watch.last_ns >= until_ns {
-                return Seen { batches_ns, periods: watch.periods };
+                return Seen { batches_ns, periods: watch.periods, met };
             }
         }
     }
@@ -130,7 +140,7 @@ mod tests {
     fn a_game_ends_in_time_with_or_without_a_partner() {
         let start_ns = monotonic_ns();
         let seen = Game::default().play(true, start_ns + 5_000_000);
-        assert!(seen.batches_ns.is_empty());
+        assert!(seen.batches_ns.is_empty() && !seen.met);
         assert!(seen.periods.first().is_some_and(|(begin, _)| *begin >= start_ns));
     }
 
@@ -144,6 +154,7 @@ mod tests {
         let second = thread.join().unwrap_or_default();
         assert!(second.batches_ns.is_empty() && !second.periods.is_empty());
         assert!(first.batches_ns.iter().all(|ns| *ns > 0.0));
+        assert!(first.batches_ns.is_empty() || first.met);
         for periods in [first.periods, second.periods] {
             assert!(periods.windows(2).all(|two| two[0].1 < two[1].0));
         }

@@ -88,7 +88,7 @@ impl<S: LatencySource> Prober<S> {
             }
         }
         let structure = structure.unwrap_or_else(|| infer(&self.readings));
-        let mut topology = label(&structure, &self.ids);
+        let mut topology = label(&structure, &self.readings, &self.ids);
         topology.age_s = Some(0.0);
         self.structure = Some(structure);
         Finding {

@@ -16,8 +16,9 @@ pub fn pair(a: usize, b: usize) -> Pair {
 pub enum Reading {
     /// They ran at the same time: the one-way latency of a cache line between them.
     Latency { ns: f64 },
-    /// They ran in turns for so long that they must share a hardware thread.
-    NeverTogether,
+    /// They ran in turns, as two on one hardware thread do. `confidence` is low (0) while they may only have
+    /// been kept on one core by chance, and grows (to 1) the longer that goes on.
+    NeverTogether { confidence: f64 },
     /// Too little was seen of one or both.
     Undecided,
 }

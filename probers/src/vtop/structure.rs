@@ -110,8 +110,8 @@ fn stacks(readings: &Readings) -> (Partition, Vec<Pair>) {
                 && readings.get(pair(b, c)).is_some_and(|with_b| {
                     matches!(
                         (with_a, with_b),
-                        (Reading::NeverTogether, Reading::Latency { .. })
-                            | (Reading::Latency { .. }, Reading::NeverTogether)
+                        (Reading::NeverTogether { .. }, Reading::Latency { .. })
+                            | (Reading::Latency { .. }, Reading::NeverTogether { .. })
                     )
                 })
         })
@@ -119,7 +119,7 @@ fn stacks(readings: &Readings) -> (Partition, Vec<Pair>) {
     let mut stacks = Partition::singles(readings.nr_vcpus());
     let mut contradicted = Vec::new();
     for ((a, b), reading) in readings.iter() {
-        if reading == Reading::NeverTogether {
+        if matches!(reading, Reading::NeverTogether { .. }) {
             match is_contradicted(a, b) {
                 true => contradicted.push((a, b)),
                 false => stacks.join(a, b),

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use super::plan::{Cost, disjoint_rounds};
 use super::readings::{LatencySource, Pair, Patience, Reading, Readings, pair};
 use super::structure::Structure;
+use crate::snapshot::TRUSTED_CONFIDENCE;
 
 /// Each vCPU is compared with so many others in a pass: all of them up to 16 vCPUs; beyond, its
 /// neighbours in the order of the groups, and others in turn.
@@ -28,13 +29,20 @@ pub fn refuted(
 ) -> Vec<usize> {
     let pass = pass(structure, turn);
     let mut wrong = Vec::new();
-    for round in disjoint_rounds(&pass.stacked) {
-        if source.is_exhausted() {
-            break;
-        }
-        for (pair, reading) in probe(source, &round, Patience::Glance, cost) {
-            if matches!(reading, Reading::Latency { .. }) {
-                wrong.push(pair);
+    // A glance refutes; what is not sure yet is watched for longer.
+    let (sure, unsure): (Vec<Pair>, Vec<Pair>) =
+        pass.stacked.into_iter().partition(|pair| is_sure(readings.get(*pair)));
+    for (pairs, patience) in [(sure, Patience::Glance), (unsure, Patience::Proof)] {
+        for round in disjoint_rounds(&pairs) {
+            if source.is_exhausted() {
+                break;
+            }
+            for (pair, reading) in probe(source, &round, patience, cost) {
+                match reading {
+                    Reading::Latency { .. } => wrong.push(pair),
+                    Reading::NeverTogether { .. } => readings.record(pair, reading),
+                    Reading::Undecided => {}
+                }
             }
         }
     }
@@ -72,13 +80,17 @@ fn probe<'a>(
     round.iter().copied().zip(source.probe(round, patience))
 }
 
+fn is_sure(reading: Option<Reading>) -> bool {
+    matches!(reading, Some(Reading::NeverTogether { confidence }) if confidence >= TRUSTED_CONFIDENCE)
+}
+
 /// Whether a reading is another than the structure tells. Neighbouring levels may blur, so that a latency
 /// counts as moved if it is nearer to another level's than to its own, and far from its own.
 fn contradicts(structure: &Structure, (a, b): Pair, reading: Reading) -> bool {
     const MOVED_RATIO: f64 = 1.4;
     match reading {
         Reading::Undecided => false,
-        Reading::NeverTogether => structure.depth(a, b) != 0,
+        Reading::NeverTogether { .. } => structure.depth(a, b) != 0,
         Reading::Latency { ns } => {
             let depth = structure.depth(a, b);
             let own_ns = depth.checked_sub(1).and_then(|index| structure.levels.get(index));

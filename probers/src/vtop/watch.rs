@@ -32,7 +32,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Probe once, then validate after each `interval`.
+    /// Probe once, then validate each `interval`.
     ///
     /// # Errors
     /// If no thread is granted.
@@ -80,6 +80,7 @@ fn probe(found: &(Mutex<Found>, Condvar), stop: &AtomicBool, interval: Duration)
     let _ = set_priority(Priority::Realtime);
     let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
     while !stop.load(Ordering::Relaxed) {
+        let begin = Instant::now();
         let pass = pass(&mut prober);
         let mut latest = lock(&found.0);
         match pass {
@@ -90,7 +91,8 @@ fn probe(found: &(Mutex<Found>, Condvar), stop: &AtomicBool, interval: Duration)
         }
         drop(latest);
         found.1.notify_all();
-        thread::park_timeout(interval);
+        // From begin to begin, but never without a rest.
+        thread::park_timeout(interval.saturating_sub(begin.elapsed()).max(interval / 2));
     }
 }
 
@@ -105,7 +107,7 @@ fn pass(prober: &mut Option<(Vec<u32>, Prober<Live>)>) -> Result<Topology, Strin
     let Some((_, prober)) = prober else {
         return Err("no vCPU is online; report this kernel".into());
     };
-    prober.source_mut().set_deadline(Some(Instant::now() + PASS_LIMIT));
+    prober.source_mut().begin_pass(Some(Instant::now() + PASS_LIMIT));
     Ok(prober.validate().topology)
 }
 

@@ -16,7 +16,8 @@ const NOT_TOLD: &str = "intel-r-atom-tm-cpu-d510-1-66ghz.csv llc";
 
 fn found(rows: Vec<Vec<Option<f64>>>) -> Topology {
     let ids: Vec<u32> = (0..rows.len() as u32).collect();
-    label(&infer(&Matrix::from_rows(rows).readings()), &ids)
+    let readings = Matrix::from_rows(rows).readings();
+    label(&infer(&readings), &readings, &ids)
 }
 
 /// The levels of machines where other groups than the true ones are found, if all is `scale` slower.

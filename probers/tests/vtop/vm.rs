@@ -109,7 +109,7 @@ impl LatencySource for Simulated<'_> {
             if slow && self.vm.random.below(4) == 0 {
                 Reading::Undecided
             } else if self.vm.places[*a] == self.vm.places[*b] {
-                Reading::NeverTogether
+                Reading::NeverTogether { confidence: 1.0 }
             } else if let Some(ns) = self.latency_ns(*a, *b) {
                 let noise = self.vm.noise_ratio * self.vm.random.unit().powi(3);
                 Reading::Latency { ns: ns * (1.0 + noise) }

@@ -27,6 +27,8 @@ pub struct Losses {
     pub stragglers: Vec<u32>,
     /// vCPUs that wait for another one of their stack.
     pub stacked: Vec<u32>,
+    /// vCPUs of which that is likely, but was not watched for long enough to be sure.
+    pub maybe_stacked: Vec<u32>,
     /// Whether it was looked for stacks at all.
     pub topology_probed: bool,
     /// Median wake-up from halt on the slowest vCPU.
@@ -50,6 +52,13 @@ impl Losses {
             stolen_vcpus: online.iter().filter_map(|vcpu| trusted(vcpu.stolen_ratio)).sum(),
             stragglers: found.stragglers().collect(),
             stacked: found.topology.spare().collect(),
+            maybe_stacked: found
+                .topology
+                .stacks
+                .iter()
+                .filter(|stack| !stack.is_trusted())
+                .flat_map(|stack| stack.members.iter().copied())
+                .collect(),
             topology_probed: found.topology.age_s.is_some(),
             worst_wakeup_ns: online
                 .iter()
@@ -102,6 +111,11 @@ impl Losses {
         const CHECK: &str = "stacked vCPUs";
         if !self.topology_probed {
             return Finding::new(CHECK, Level::Unknown, "not probed");
+        }
+        if self.stacked.is_empty() && !self.maybe_stacked.is_empty() {
+            let text = format!("vCPUs {:?} seem to share cores, for now", self.maybe_stacked);
+            return Finding::new(CHECK, Level::Unknown, text)
+                .advise("look for longer, as busy vCPUs may meet by chance: --duration 60");
         }
         if self.stacked.is_empty() {
             return Finding::ok(CHECK, "none found");
@@ -219,6 +233,16 @@ mod tests {
         let losses = Losses::of(&found);
         assert_eq!(losses.stacked, [1, 2]);
         assert_eq!(losses.worth_it(), Some(true));
+    }
+
+    #[test]
+    fn a_stack_that_is_not_sure_is_no_loss_and_not_passed_over() {
+        let mut found = snapshot(&[Some(1.0), Some(1.0)]);
+        found.topology.age_s = Some(0.0);
+        found.topology.stacks.push(Group { members: vec![0, 1], confidence: 0.2 });
+        let losses = Losses::of(&found);
+        assert!(losses.stacked.is_empty());
+        assert_eq!(losses.stacks().level, Level::Unknown);
     }
 
     #[test]

@@ -33,7 +33,7 @@ const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Args, Clone)]
 pub struct DoctorOptions {
     /// Probe the vCPUs for so long.
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
     duration: Duration,
     /// Print JSON.
     #[arg(long)]

@@ -68,8 +68,9 @@ pub fn run(path: &Path, json: bool) -> Result<(), Failure> {
 impl Found {
     fn of(matrix: Matrix) -> Self {
         let ids: Vec<u32> = (0..).take(matrix.nr_vcpus()).collect();
-        let structure = infer(&matrix.readings());
-        let mut topology = label(&structure, &ids);
+        let readings = matrix.readings();
+        let structure = infer(&readings);
+        let mut topology = label(&structure, &readings, &ids);
         topology.age_s = Some(0.0);
         let mut prober = Prober::new(matrix, ids.clone());
         let full = prober.probe(&[]);

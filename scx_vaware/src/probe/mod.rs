@@ -31,8 +31,8 @@ use check::Check;
 
 /// The exit code when `--check` is not met.
 const CHECK_UNMET: u8 = 3;
-/// Enough for every kind of look at an idle VM and at a busy one.
-const DURATION: Duration = Duration::from_secs(5);
+/// Enough for every kind of look at an idle VM and at a busy one, and to be sure of an idle VM's stacks.
+const DURATION: Duration = Duration::from_secs(6);
 /// More than any step of the prober takes, on a VM that runs at all.
 const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
 /// Return to the top of the screen and clear it.
@@ -42,7 +42,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 #[derive(Args, Clone)]
 pub struct ProbeOptions {
     /// Probe for so long before showing what was found.
-    /// Default: 5; with --watch: for ever.
+    /// Default: 6; with --watch: for ever.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
     /// Use at most so much of each vCPU, averaged over ten seconds (0 to 10; 0: look on only).

@@ -156,7 +156,8 @@ fn words(vcpu: &Vcpu, found: &VcpuSnapshot) -> String {
     };
     let stack = found.topology.stacks.iter().find(|stack| stack.members.contains(&vcpu.id));
     if let Some(stack) = stack {
-        let _ = write!(words, "; stacked: {} share one core", ranges(&stack.members));
+        let how = if stack.is_trusted() { "stacked: " } else { "not sure yet: stacked? " };
+        let _ = write!(words, "; {how}{} share one core", ranges(&stack.members));
     }
     if let Some(note) = &vcpu.note {
         let _ = write!(words, "; {note}");
