@@ -70,8 +70,7 @@ impl Drop for Service {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
-            // It sleeps or takes a step, which is short.
+            // It waits or takes a step; both are short.
             let _ = thread.join();
         }
     }
@@ -96,6 +95,6 @@ fn probe(prober: &mut Prober, found: &(Mutex<Found>, Condvar), stop: &AtomicBool
                 return;
             }
         }
-        thread::park_timeout(prober.step_interval());
+        prober.wait();
     }
 }

@@ -11,6 +11,9 @@ const USELESS_ERROR: f64 = 0.25;
 const CHANGE_SIGMAS: f64 = 3.0;
 /// Differences below this are never a change.
 const CHANGE_MIN: f64 = 0.06;
+/// Where observations are few and far between, so many looks are remembered whatever their age: a change
+/// is found out otherwise, and an average over few looks is noise.
+const REMEMBERED_LOOKS: f64 = 64.0;
 
 /// A stretch of time in which a vCPU had work, and how much of it was taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -52,7 +55,7 @@ impl Observation {
 }
 
 /// The share of a core that one vCPU obtains: an exponential moving average whose weights are the time
-/// observed, and which starts anew when what it sees contradicts what it holds.
+/// observed, which forgets by age only what newer observations replace, and which starts anew when what it sees contradicts what it holds.
 #[derive(Clone, Debug)]
 pub struct ShareEstimator {
     half_life_ns: f64,
@@ -79,11 +82,18 @@ impl ShareEstimator {
             return false;
         }
         let passed_ns = self.updated_ns.map_or(0, |then| now_ns.saturating_sub(then));
-        let kept = self.sum.decayed(0.5f64.powf(passed_ns as f64 / self.half_life_ns));
+        let by_age = 0.5f64.powf(passed_ns as f64 / self.half_life_ns);
+        let replaced = (REMEMBERED_LOOKS - seen.looks).max(0.0) / self.sum.looks.max(1.0);
+        let kept = self.sum.decayed(by_age.max(replaced.min(1.0)));
         let changed = self.contradicts(seen);
         self.sum = if changed { seen } else { kept.plus(seen) };
         self.updated_ns = Some(now_ns);
         changed
+    }
+
+    /// Note that nothing speaks against the estimate as it is: it is as good as new.
+    pub fn confirm(&mut self, now_ns: u64) {
+        self.updated_ns = self.updated_ns.map(|_| now_ns);
     }
 
     /// Return whether `seen` cannot be explained as noise around the present estimate.
@@ -232,6 +242,31 @@ mod tests {
             let share = if step % 2 == 0 { 0.45 } else { 0.55 };
             assert!(!estimator.add(step * SECOND_NS / 4, seen(share, 30.0)));
         }
+    }
+
+    #[test]
+    fn seldom_looks_are_remembered_for_longer_than_many() {
+        let after = |looks: f64| {
+            let mut estimator = estimator();
+            for (step, share) in [0.4, 0.4, 0.6].into_iter().enumerate() {
+                estimator.add(step as u64 * 20 * SECOND_NS, seen(share, looks));
+            }
+            known(estimator.estimate(40 * SECOND_NS)).value
+        };
+        assert!(after(10.0) < 0.5, "{}", after(10.0));
+        assert!(after(100.0) > 0.59, "{}", after(100.0));
+    }
+
+    #[test]
+    fn what_is_confirmed_is_fresh() {
+        let mut estimator = estimator();
+        estimator.confirm(0);
+        assert!(estimator.estimate(0).is_none());
+        estimator.add(0, seen(0.5, 100.0));
+        let before = known(estimator.estimate(60 * SECOND_NS));
+        estimator.confirm(60 * SECOND_NS);
+        let after = known(estimator.estimate(60 * SECOND_NS));
+        assert!(before.trusted().is_none() && after.trusted() == Some(0.5));
     }
 
     #[test]

@@ -11,6 +11,7 @@
 
 mod budget;
 mod estimate;
+mod habit;
 pub mod passive;
 mod plan;
 mod prober;

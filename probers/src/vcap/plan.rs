@@ -1,38 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! When to look how hard. Pure.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use super::estimate::Observation;
 use super::passive::Times;
-use super::trace::Trace;
+use super::state::Wanted;
 use super::worker::BurstOrder;
 use super::{Settings, budget};
 use crate::snapshot::Estimate;
 
 /// The first light look follows the start so soon: two readings tell which vCPUs are busy.
 const FIRST_LIGHT_NS: u64 = 200_000_000;
+/// Busy vCPUs are looked at so many times as often as idle ones: it wakes none of them.
+pub const GLANCES_PER_LIGHT: u32 = 8;
 /// Heavy looks of a VM in which nothing changes are this much rarer each time (vSched: 1.6).
 const HEAVY_BACKOFF: f64 = 1.6;
 const HEAVY_INTERVAL_MIN_NS: u64 = 10_000_000_000;
-/// After a heavy look that found nothing new, a light one's suspicion waits so long, and longer each time.
-const SUSPICION_MIN_NS: u64 = 2_000_000_000;
 /// A heavy burst shorter than this tells nothing of a share.
 const HEAVY_RUN_MIN_NS: u64 = 20_000_000;
 /// It lasts for so many of the longest stops seen so far,
 const STOPS_PER_RUN: u64 = 3;
 /// but needs no more than this part of a full budget.
 const SAVED_PART: f64 = 0.9;
+/// Run time that tells roughly, if something may have changed.
+const SURPRISE_RUN_NS: u64 = 40_000_000;
+/// It uses this part of what has been saved: the rest is for the next, as changes come in pairs.
+const SPENT_PART: f64 = 0.6;
 /// Long enough for a core that is shared by many, and a bound on how long a burst goes on.
 const HEAVY_WALL_NS: u64 = 600_000_000;
-/// With so many stops a share is known.
-const HEAVY_STOPS: usize = 32;
-/// A light burst uses so much of what the budget grants between two.
-const LIGHT_PART: f64 = 0.4;
+/// Light bursts use so much of what the budget grants between two.
+const LIGHT_PART: f64 = 0.6;
 const LIGHT_RUN_MIN_NS: f64 = 500_000.0;
 const LIGHT_WALL_NS: u64 = 50_000_000;
-const LIGHT_STOPS: usize = 4;
-/// Shares on whose two sides a light burst with and without a stop is a surprise.
-const UNSTOPPED_SHARE: f64 = 0.95;
-const STOPPED_SHARE: f64 = 0.7;
+const LIGHT_STOPS: usize = 2;
 /// A lower bound that is higher than expected by so much is a surprise.
 const EXCESS_RATIO: f64 = 0.15;
 /// Times of a vCPU that did less than this part of the wall time say nothing.
@@ -47,11 +49,10 @@ const LOWER_BOUND_WEIGHT: f64 = 0.1;
 pub struct Agenda {
     light_interval_ns: u64,
     light_at_ns: u64,
+    glance_at_ns: u64,
     heavy_interval_ns: u64,
     heavy_interval_max_ns: u64,
     heavy_at_ns: u64,
-    heavy_last_ns: u64,
-    suspicion_ns: u64,
 }
 
 impl Agenda {
@@ -62,11 +63,10 @@ impl Agenda {
         Self {
             light_interval_ns,
             light_at_ns: now_ns + FIRST_LIGHT_NS.min(light_interval_ns),
+            glance_at_ns: now_ns + light_interval_ns,
             heavy_interval_ns: HEAVY_INTERVAL_MIN_NS.min(heavy_interval_max_ns),
             heavy_interval_max_ns,
-            heavy_at_ns: now_ns,
-            heavy_last_ns: now_ns,
-            suspicion_ns: SUSPICION_MIN_NS,
+            heavy_at_ns: now_ns + FIRST_LIGHT_NS.min(light_interval_ns),
         }
     }
 
@@ -79,86 +79,79 @@ impl Agenda {
         true
     }
 
-    pub fn heavy_is_due(&self, now_ns: u64) -> bool {
-        now_ns >= self.heavy_at_ns
+    /// Whether it is time for a look at the busy vCPUs; if so, the next one is set.
+    pub fn glance_is_due(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.glance_at_ns {
+            return false;
+        }
+        self.glance_at_ns = now_ns + self.light_interval_ns / u64::from(GLANCES_PER_LIGHT);
+        true
     }
 
-    /// A heavy look is under way: the next one later, and later each time.
-    pub fn heavy_was_ordered(&mut self, now_ns: u64) {
-        self.heavy_last_ns = now_ns;
+    /// Whether it is time for a heavy look; if so, the next one is set, later each time.
+    pub fn heavy_is_due(&mut self, now_ns: u64) -> bool {
+        if now_ns < self.heavy_at_ns {
+            return false;
+        }
         self.heavy_at_ns = now_ns + self.heavy_interval_ns;
         let longer_ns = (self.heavy_interval_ns as f64 * HEAVY_BACKOFF) as u64;
         self.heavy_interval_ns = longer_ns.min(self.heavy_interval_max_ns);
-        self.suspicion_ns = (self.suspicion_ns * 2).min(self.heavy_interval_max_ns);
+        true
     }
 
     /// Something changed: look often again.
     pub fn changed(&mut self, now_ns: u64) {
         self.heavy_interval_ns = HEAVY_INTERVAL_MIN_NS.min(self.heavy_interval_max_ns);
-        self.suspicion_ns = SUSPICION_MIN_NS;
         self.heavy_at_ns = self.heavy_at_ns.min(now_ns + self.heavy_interval_ns);
     }
-
-    /// A light look contradicts what is thought: look closer, but not again and again for nothing.
-    pub fn suspect(&mut self, now_ns: u64) {
-        let at_ns = now_ns.max(self.heavy_last_ns + self.suspicion_ns);
-        self.heavy_at_ns = self.heavy_at_ns.min(at_ns);
-    }
-}
-
-/// How hard to look at a vCPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// With all that the budget has saved.
-    Heavy,
-    /// With as little as tells a share, to follow one that moves.
-    Follow,
-    /// For a moment, whether there are stops at all.
-    Light,
 }
 
 /// Run time that tells the share of a vCPU whose longest stops are so long: some of them, or all that the
-/// budget can save. What falls into the time between two long stops would tell a wrong one.
-pub fn run_needed_ns(settings: &Settings, longest_stop_ns: Option<u64>) -> u64 {
+/// budget can save. What falls into the time between two long stops would tell a wrong one; but a surprise
+/// does not wait for the budget.
+pub fn run_needed_ns(settings: &Settings, wanted: Wanted, longest_stop_ns: Option<u64>) -> u64 {
     let saved_ns = (settings.budget_ratio * budget::WINDOW_NS as f64 * SAVED_PART) as u64;
-    let wanted_ns = longest_stop_ns.unwrap_or(0).saturating_mul(STOPS_PER_RUN);
-    wanted_ns.min(saved_ns).max(HEAVY_RUN_MIN_NS)
+    let run_ns = longest_stop_ns.unwrap_or(0).saturating_mul(STOPS_PER_RUN);
+    let enough_ns = if wanted == Wanted::Surprise { SURPRISE_RUN_NS } else { saved_ns };
+    run_ns.min(enough_ns.min(saved_ns)).max(HEAVY_RUN_MIN_NS)
 }
 
-/// The burst for which there is enough of the budget; a light one if there is not enough for more.
-pub fn burst(
-    settings: &Settings,
-    look: Look,
+/// A burst that tells the share, of a vCPU for which at least `needed_ns` of its budget are there.
+pub fn heavy(
     needed_ns: u64,
     available_ns: u64,
     begin_ns: u64,
-) -> Option<BurstOrder> {
-    if look != Look::Light && available_ns >= needed_ns {
-        return Some(BurstOrder {
-            begin_ns,
-            run_max_ns: if look == Look::Heavy { available_ns } else { needed_ns },
-            wall_max_ns: HEAVY_WALL_NS,
-            stops_max: HEAVY_STOPS,
-            heavy: true,
-        });
+    over: Arc<AtomicBool>,
+) -> BurstOrder {
+    let run_max_ns = needed_ns.max((available_ns as f64 * SPENT_PART) as u64).min(available_ns);
+    BurstOrder {
+        begin_ns,
+        run_max_ns,
+        wall_max_ns: HEAVY_WALL_NS,
+        stops_max: usize::MAX,
+        heavy: true,
+        over,
     }
-    let light_ns = settings.budget_ratio * settings.light_interval.as_nanos() as f64 * LIGHT_PART;
-    (light_ns >= LIGHT_RUN_MIN_NS && available_ns as f64 >= light_ns).then_some(BurstOrder {
+}
+
+/// A burst that tells whether there are stops, of `per_light` to an interval of light looks; `None` if the
+/// budget does not allow it.
+pub fn light(
+    settings: &Settings,
+    per_light: u32,
+    available_ns: u64,
+    begin_ns: u64,
+) -> Option<BurstOrder> {
+    let interval_ns = settings.light_interval.as_nanos() as f64 / f64::from(per_light);
+    let light_ns = settings.budget_ratio * interval_ns * LIGHT_PART;
+    (light_ns >= LIGHT_RUN_MIN_NS && available_ns as f64 >= light_ns).then(|| BurstOrder {
         begin_ns,
         run_max_ns: light_ns as u64,
         wall_max_ns: LIGHT_WALL_NS,
         stops_max: LIGHT_STOPS,
         heavy: false,
+        over: Arc::default(),
     })
-}
-
-/// Return whether a light burst does not fit what is thought of the vCPU.
-pub fn contradicts(share: Option<Estimate>, seen: &Trace) -> bool {
-    let Some(share) = share else { return true };
-    match seen.nr_stops() {
-        0 => share.value < STOPPED_SHARE,
-        _ => share.value > UNSTOPPED_SHARE,
-    }
 }
 
 /// Return whether even the lower bound of what was stolen is more than is thought.
@@ -190,43 +183,24 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    fn heavy_times(agenda: &mut Agenda, seconds: u64, suspicious: bool) -> Vec<u64> {
-        let mut times = Vec::new();
-        for second in 0..seconds {
-            let now_ns = second * SECOND_NS;
-            if suspicious {
-                agenda.suspect(now_ns);
-            }
-            if agenda.heavy_is_due(now_ns) {
-                agenda.heavy_was_ordered(now_ns);
-                times.push(second);
-            }
-        }
-        times
+    fn heavy_times(agenda: &mut Agenda, seconds: u64) -> Vec<u64> {
+        (0..seconds).filter(|second| agenda.heavy_is_due(second * SECOND_NS)).collect()
     }
 
     #[test]
     fn heavy_looks_grow_rare_and_never_stop() {
-        let times = heavy_times(&mut Agenda::new(&Settings::default(), 0), 600, false);
+        let times = heavy_times(&mut Agenda::new(&Settings::default(), 0), 600);
         let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert_eq!(times[0], 0);
+        assert!(times[0] <= 1);
         assert!(gaps.windows(2).all(|pair| pair[0] <= pair[1]), "{gaps:?}");
         assert!(gaps[0] >= 10 && gaps.iter().all(|gap| *gap <= 60), "{gaps:?}");
         assert!(times.len() >= 10);
     }
 
     #[test]
-    fn suspicion_that_finds_nothing_grows_rare_as_well() {
-        let times = heavy_times(&mut Agenda::new(&Settings::default(), 0), 600, true);
-        let gaps: Vec<_> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        assert!(gaps[0] <= 4, "{gaps:?}");
-        assert!(gaps.iter().rev().take(3).all(|gap| *gap >= 30), "{gaps:?}");
-    }
-
-    #[test]
     fn a_change_brings_the_next_heavy_look_close() {
         let mut agenda = Agenda::new(&Settings::default(), 0);
-        heavy_times(&mut agenda, 600, false);
+        heavy_times(&mut agenda, 600);
         agenda.changed(600 * SECOND_NS);
         assert!(agenda.heavy_is_due(610 * SECOND_NS));
     }
@@ -236,12 +210,13 @@ mod tests {
         fn no_burst_exceeds_what_is_available(
             budget_ratio in 0.0..0.05f64,
             available_ns in 0u64..1_000_000_000,
-            look in prop::sample::select(vec![Look::Heavy, Look::Follow, Look::Light]),
+            per_light in 1u32..5,
         ) {
             let settings = Settings { budget_ratio, ..Settings::default() };
-            if let Some(order) = burst(&settings, look, HEAVY_RUN_MIN_NS, available_ns, 0) {
+            let heavy = heavy(HEAVY_RUN_MIN_NS, available_ns, 0, Arc::default());
+            prop_assert!(heavy.run_max_ns <= available_ns);
+            if let Some(order) = light(&settings, per_light, available_ns, 0) {
                 prop_assert!(order.run_max_ns <= available_ns);
-                prop_assert!(look != Look::Light || !order.heavy);
             }
         }
     }
@@ -250,9 +225,11 @@ mod tests {
     fn long_stops_need_long_bursts_within_what_can_be_saved() {
         let needed_ms = |stop_ms: Option<u64>| {
             let stop_ns = stop_ms.map(|ms| ms * 1_000_000);
-            run_needed_ns(&Settings::default(), stop_ns) / 1_000_000
+            [Wanted::Scheduled, Wanted::Surprise]
+                .map(|wanted| run_needed_ns(&Settings::default(), wanted, stop_ns) / 1_000_000)
         };
-        assert_eq!([None, Some(4), Some(10), Some(70)].map(needed_ms), [20, 20, 30, 90]);
+        let expected = [[20, 20], [20, 20], [30, 30], [90, 40]];
+        assert_eq!([None, Some(4), Some(10), Some(70)].map(needed_ms), expected);
     }
 
     #[test]
@@ -264,12 +241,12 @@ mod tests {
     }
 
     #[test]
-    fn no_budget_orders_nothing() {
+    fn no_budget_orders_no_light_look() {
         let settings = Settings {
             budget_ratio: 0.0,
             light_interval: Duration::from_secs(1),
             ..Settings::default()
         };
-        assert!(burst(&settings, Look::Heavy, HEAVY_RUN_MIN_NS, 0, 0).is_none());
+        assert!(light(&settings, 1, 0, 0).is_none());
     }
 }

@@ -5,21 +5,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::passive::{TimesSource, with_lost_ticks};
-use super::plan::{self, Agenda, Look};
-use super::state::State;
+use super::plan::{self, Agenda, GLANCES_PER_LIGHT};
+use super::state::{State, Wanted};
 use super::worker::{self, BurstOrder, BurstReport};
 use super::{ProbeError, Settings};
 use crate::snapshot::{Estimate, VcpuSnapshot};
 use crate::thread::{Priority, monotonic_ns};
 use crate::vcpus::Vcpus;
 
-/// Reports are read so many times between two light looks.
-const STEPS_PER_LIGHT: u32 = 4;
-/// A vCPU with such a share is whole: no need to follow it.
-const WHOLE_SHARE: f64 = 0.97;
 /// What a sleeping burst thread needs to be woken and to warm up before the common begin.
 const BURST_LEAD_NS: u64 = 5_000_000;
 
@@ -38,6 +34,8 @@ pub struct Prober {
     states: BTreeMap<u32, State>,
     workers: BTreeMap<u32, Workers>,
     reports: Receiver<BurstReport>,
+    /// What ended the last wait.
+    reported: Option<BurstReport>,
     report_to: Sender<BurstReport>,
     stop: Arc<AtomicBool>,
     agenda: Agenda,
@@ -60,6 +58,7 @@ impl Prober {
             states: BTreeMap::new(),
             workers: BTreeMap::new(),
             reports,
+            reported: None,
             report_to,
             stop: Arc::default(),
             source_error: None,
@@ -70,9 +69,10 @@ impl Prober {
         Ok(prober)
     }
 
-    /// Time from one step to the next.
-    pub fn step_interval(&self) -> Duration {
-        self.settings.light_interval / STEPS_PER_LIGHT
+    /// Wait until the next step is due: some time, or until a vCPU reports.
+    pub fn wait(&mut self) {
+        let limit = self.settings.light_interval / GLANCES_PER_LIGHT;
+        self.reported = self.reports.recv_timeout(limit).ok();
     }
 
     /// Do what is due. Returns whether a new snapshot is worth taking.
@@ -89,7 +89,16 @@ impl Prober {
         if light {
             self.find_vcpus(now_ns)?;
             self.read_times(now_ns);
-            self.order(now_ns);
+        }
+        if self.agenda.heavy_is_due(now_ns) {
+            for state in self.states.values_mut() {
+                state.wanted.get_or_insert(Wanted::Scheduled);
+            }
+        }
+        self.order_heavy(now_ns);
+        let glance = self.agenda.glance_is_due(now_ns);
+        if light || glance {
+            self.order_light(now_ns, light, glance);
         }
         Ok(light || changed)
     }
@@ -129,7 +138,7 @@ impl Prober {
     /// Take the reports of bursts into account. Returns whether something changed.
     fn absorb(&mut self, now_ns: u64) -> bool {
         let mut changed = false;
-        while let Ok(report) = self.reports.try_recv() {
+        while let Some(report) = self.reported.take().or_else(|| self.reports.try_recv().ok()) {
             if let Some(workers) = self.workers.get_mut(&report.vcpu) {
                 workers.ordered = false;
             }
@@ -145,11 +154,9 @@ impl Prober {
             }
             state.note = None;
             self.without_realtime |= !report.granted;
-            let surprise =
-                !report.order.heavy && plan::contradicts(state.share(now_ns), &report.trace);
             changed |= state.see_burst(now_ns, &report);
-            if surprise {
-                self.agenda.suspect(now_ns);
+            if !report.order.heavy && state.is_surprised_by(now_ns, &report) {
+                state.wanted = Some(Wanted::Surprise);
             }
         }
         changed
@@ -182,40 +189,73 @@ impl Prober {
             if self.settings.budget_ratio == 0.0 {
                 state.see_share(now_ns, plan::lower_bound(at_least));
             } else if plan::exceeds(state.share(now_ns), at_least) {
-                self.agenda.suspect(now_ns);
+                state.wanted = Some(Wanted::Surprise);
             }
         }
     }
 
-    /// Let vCPUs work for a moment, all at the same time: those that are idle at the lowest priority, and
-    /// those that are busy, if nothing else tells, at a high one.
-    fn order(&mut self, now_ns: u64) {
-        let heavy = self.agenda.heavy_is_due(now_ns);
+    /// Let vCPUs of which nothing else tells work for long enough to tell their shares, as soon as their
+    /// budgets allow: the busy ones, which compete anyway, at a high priority; the idle ones at the lowest,
+    /// and all at the same time, for without the others each would find more than its share.
+    fn order_heavy(&mut self, now_ns: u64) {
         let begin_ns = now_ns + BURST_LEAD_NS;
-        let mut any_heavy = false;
-        for (id, workers) in &mut self.workers {
+        let (mut orders, mut idle) = (Vec::new(), Vec::new());
+        for (id, workers) in &self.workers {
             let Some(state) = self.states.get_mut(id) else { continue };
             if !state.online || workers.ordered || (state.busy && self.source.sees_all_stolen()) {
                 continue;
             }
-            let whole = state.share(now_ns).is_none_or(|share| share.value >= WHOLE_SHARE);
-            let look = match (heavy, state.busy && !whole) {
-                (true, _) => Look::Heavy,
-                (false, true) => Look::Follow,
-                (false, false) => Look::Light,
-            };
             let available_ns = state.budget.available_ns(now_ns);
-            let needed_ns = plan::run_needed_ns(&self.settings, state.longest_stop_ns());
-            let order = plan::burst(&self.settings, look, needed_ns, available_ns, begin_ns);
-            if let Some(order) = order {
-                any_heavy |= look == Look::Heavy && order.heavy;
-                let worker = if state.busy { &workers.when_busy } else { &workers.when_idle };
-                workers.ordered = worker.send(order).is_ok();
+            let wanted = state.wanted.unwrap_or(Wanted::Surprise);
+            let needed_ns = plan::run_needed_ns(&self.settings, wanted, state.longest_stop_ns());
+            if !state.busy {
+                idle.push((*id, state.wanted.is_some(), needed_ns, available_ns));
+            } else if state.wanted.is_some() && available_ns >= needed_ns {
+                orders.push((*id, plan::heavy(needed_ns, available_ns, begin_ns, Arc::default())));
             }
         }
-        if any_heavy {
-            self.agenda.heavy_was_ordered(now_ns);
+        if idle.iter().any(|vcpu| vcpu.1) && idle.iter().all(|vcpu| vcpu.3 >= vcpu.2) {
+            let over = Arc::<AtomicBool>::default();
+            orders.extend(idle.iter().map(|(id, _, needed_ns, available_ns)| {
+                (*id, plan::heavy(*needed_ns, *available_ns, begin_ns, Arc::clone(&over)))
+            }));
         }
+        for (id, order) in orders {
+            self.send(id, order);
+        }
+    }
+
+    /// Let the idle vCPUs, or the busy ones of which nothing else tells, work for a moment.
+    fn order_light(&mut self, now_ns: u64, idle: bool, busy: bool) {
+        let begin_ns = now_ns + BURST_LEAD_NS;
+        let ids: Vec<u32> = self.workers.keys().copied().collect();
+        for id in ids {
+            let Some(state) = self.states.get_mut(&id).filter(|state| state.online) else {
+                continue;
+            };
+            let (is_due, per_light) = match state.busy {
+                true => (busy && !self.source.sees_all_stolen(), GLANCES_PER_LIGHT),
+                false => (idle, 1),
+            };
+            let available_ns = state.budget.available_ns(now_ns);
+            let order = plan::light(&self.settings, per_light, available_ns, begin_ns);
+            if let Some(order) = order.filter(|_| is_due) {
+                self.send(id, order);
+            }
+        }
+    }
+
+    /// Give an order to a vCPU that is not at work on one.
+    fn send(&mut self, id: u32, order: BurstOrder) {
+        let Some(workers) = self.workers.get_mut(&id).filter(|workers| !workers.ordered) else {
+            return;
+        };
+        let Some(state) = self.states.get_mut(&id) else { return };
+        if order.heavy {
+            state.wanted = None;
+        }
+        let worker = if state.busy { &workers.when_busy } else { &workers.when_idle };
+        workers.ordered = worker.send(order).is_ok();
     }
 
     /// What is known now. The topology is not this prober's business.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Settings;
 use super::budget::Budget;
 use super::estimate::{Average, Observation, ShareEstimator};
+use super::habit::Habit;
 use super::passive::Times;
 use super::spans::Spans;
 use super::worker::BurstReport;
@@ -18,6 +19,17 @@ const SLOW_VALIDITY: Duration = Duration::from_secs(300);
 /// A vCPU is busy from this part of the time on, until it falls below the other.
 const BUSY_ENTER_RATIO: f64 = 0.8;
 const BUSY_LEAVE_RATIO: f64 = 0.6;
+/// A light look that was disturbed for longer found the vCPU stopped: as long as hosts let run at least.
+const NOTICEABLE_STOP_NS: u64 = 1_000_000;
+
+/// Why a heavy look at a vCPU is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// It is time for one.
+    Scheduled,
+    /// What was seen does not fit what is thought.
+    Surprise,
+}
 
 /// What is known of one vCPU.
 pub struct State {
@@ -26,11 +38,15 @@ pub struct State {
     /// Part of the wall time in which it had nothing to do.
     idle_ratio: f64,
     share: ShareEstimator,
+    /// Of light looks, while it is idle and while it is busy: they are of different priority and length.
+    habits: [Habit; 2],
     chunk: Average,
     wakeup: Spans,
     active: Spans,
     inactive: Spans,
     pub budget: Budget,
+    /// Open until a heavy look was ordered.
+    pub wanted: Option<Wanted>,
     last_times: Option<(u64, Times)>,
     /// Wall time of bursts since the times were last read.
     burst_wall_ns: u64,
@@ -45,11 +61,13 @@ impl State {
             busy: false,
             idle_ratio: 1.0,
             share: ShareEstimator::new(settings.half_life, SHARE_VALIDITY),
+            habits: Default::default(),
             chunk: Average::new(4 * settings.half_life, SLOW_VALIDITY),
             wakeup: Spans::default(),
             active: Spans::default(),
             inactive: Spans::default(),
             budget: Budget::new(settings.budget_ratio, now_ns),
+            wanted: None,
             last_times: None,
             burst_wall_ns: 0,
             verdict: Verdict::Unknown,
@@ -90,8 +108,23 @@ impl State {
         if changed {
             self.active.clear();
             self.inactive.clear();
+            self.habits = Default::default();
         }
         changed
+    }
+
+    /// Whether a light look found something else than others before it. One that did not confirms what is
+    /// thought of the share.
+    pub fn is_surprised_by(&mut self, now_ns: u64, report: &BurstReport) -> bool {
+        let is_realtime = report.priority == Priority::Realtime;
+        // One that comes late to a busy vCPU waited for a stop to end; an idle one may have to wake up.
+        let late_ns = if is_realtime { report.wakeup_ns } else { 0 };
+        let stopped = report.trace.stopped_ns() + late_ns >= NOTICEABLE_STOP_NS;
+        let surprised = self.habits[usize::from(is_realtime)].is_surprised_by(stopped);
+        if !surprised {
+            self.share.confirm(now_ns);
+        }
+        surprised || self.share(now_ns).is_none()
     }
 
     /// Take a burst into account; only a heavy one is long enough to tell the share. Returns whether it
@@ -106,7 +139,9 @@ impl State {
         if let Some((chunk_ns, looks)) = report.trace.chunk_ns() {
             self.see_speed(now_ns, chunk_ns, looks as f64 / 100.0);
         }
-        let changed = report.order.heavy && self.see_share(now_ns, report.trace.observation());
+        let usual_active_ns = self.active.quantile_ns(0.5);
+        let seen = report.trace.observation(usual_active_ns);
+        let changed = report.order.heavy && self.see_share(now_ns, seen);
         report.trace.inactive_ns().for_each(|ns| self.inactive.add(now_ns, ns, 1.0));
         report.trace.active_ns().for_each(|ns| self.active.add(now_ns, ns, 1.0));
         changed

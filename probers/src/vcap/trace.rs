@@ -10,8 +10,10 @@ use super::estimate::Observation;
 pub const STOP_MIN_NS: u64 = 300_000;
 /// One look at "is it running?" is worth so much time without a stop: about a host's time slice.
 const LOOK_NS: f64 = 8e6;
+/// A stop and the run before it are worth so many looks: hosts take turns more evenly than dice.
+const LOOKS_PER_CYCLE: f64 = 4.0;
 /// From so many stops on, whole cycles are counted instead of the burst's ragged ends.
-const STOPS_FOR_CYCLES: usize = 3;
+const STOPS_FOR_CYCLES: usize = 2;
 /// Chunk times kept for the speed.
 const CHUNKS_KEPT: usize = 2048;
 
@@ -62,6 +64,11 @@ impl Trace {
         self.wanted_ns + self.guest_wait_ns
     }
 
+    /// Time for which it was stopped.
+    pub fn stopped_ns(&self) -> u64 {
+        self.stopped_ns
+    }
+
     /// Number of stops.
     pub fn nr_stops(&self) -> usize {
         self.stops.len()
@@ -69,8 +76,13 @@ impl Trace {
 
     /// The share as far as this burst tells. With enough stops from the end of the first to the end of
     /// the last: whole cycles, free of the credit that a host gives a vCPU that has slept.
-    pub fn observation(&self) -> Observation {
-        let looks = self.run_ns() as f64 / LOOK_NS + 4.0 * self.stops.len() as f64;
+    ///
+    /// `usual_active_ns`: how long this vCPU ran from stop to stop so far. One that runs on for many times that
+    /// tells as much as one that is stopped as often.
+    pub fn observation(&self, usual_active_ns: Option<u64>) -> Observation {
+        let run_ns = self.run_ns() as f64;
+        let missed = usual_active_ns.map_or(0.0, |active_ns| run_ns / active_ns.max(1) as f64);
+        let looks = run_ns / LOOK_NS + LOOKS_PER_CYCLE * missed.max(self.stops.len() as f64);
         match self.stops.as_slice() {
             [first, rest @ .., last] if rest.len() + 2 >= STOPS_FOR_CYCLES => Observation {
                 wanted_ns: (last.end_ns - first.end_ns) as f64,
@@ -138,7 +150,7 @@ mod tests {
         ) {
             let trace = burst(100_000_000, active_ms * 1_000_000, inactive_ms * 1_000_000, phase_ns);
             let share = active_ms as f64 / (active_ms + inactive_ms) as f64;
-            let found = trace.observation().share();
+            let found = trace.observation(None).share();
             prop_assert!((found - share).abs() < 0.05, "{found} for {share}");
         }
 
@@ -177,7 +189,9 @@ mod tests {
     #[test]
     fn an_honest_vcpu_has_its_whole_share() {
         let trace = burst(100_000_000, u64::MAX / 2, 1, 0);
-        assert_eq!(trace.observation().share(), 1.0);
+        let seen = trace.observation(None);
+        assert_eq!(seen.share(), 1.0);
+        assert!(trace.observation(Some(4_000_000)).looks > 2.0 * seen.looks);
         assert_eq!(trace.nr_stops(), 0);
     }
 }

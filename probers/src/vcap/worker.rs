@@ -21,7 +21,7 @@ const CHUNK_ROUNDS: u32 = 4096;
 const CHUNKS_PER_CHECK: u32 = 16;
 
 /// How long to work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct BurstOrder {
     /// `CLOCK_MONOTONIC`, the same for all vCPUs, so that they compete as if all were busy.
     pub begin_ns: u64,
@@ -33,6 +33,9 @@ pub struct BurstOrder {
     pub stops_max: usize,
     /// Long enough to tell the share.
     pub heavy: bool,
+    /// Set by the first whose run time is used up, for all who got the same one: a vCPU that went on alone
+    /// would find more than its share.
+    pub over: Arc<AtomicBool>,
 }
 
 /// What became of an order.
@@ -113,7 +116,7 @@ fn work(
 }
 
 fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
-    let order = report.order;
+    let order = &report.order;
     chunk(); // warm up before the begin, not after
     let waited_before_ns = guest_wait.total_ns();
     sleep_until(order.begin_ns);
@@ -128,6 +131,7 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
         && trace.run_ns() < order.run_max_ns
         && trace.wall_ns() < order.wall_max_ns
         && trace.nr_stops() < order.stops_max
+        && !order.over.load(Ordering::Relaxed)
         && !stop.load(Ordering::Relaxed)
     {
         chunk();
@@ -143,5 +147,8 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
             unchecked = 0;
         }
         trace.add(wall_ns, guest_wait_ns);
+    }
+    if trace.run_ns() >= order.run_max_ns {
+        order.over.store(true, Ordering::Relaxed);
     }
 }
