@@ -30,7 +30,7 @@ impl Probing {
     pub fn start(settings: Settings) -> anyhow::Result<Self> {
         let counted = Counted::default();
         let topology = (settings.budget_ratio > 0.0)
-            .then(|| Watch::start(settings.topology_interval))
+            .then(|| Watch::start(settings.topology_interval, settings.budget_ratio))
             .transpose()
             .context("starting to probe the topology")?;
         let service = Service::start(settings, Box::new(counted.clone()))

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::idle::Idle;
 use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
-use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, set_priority};
+use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, run_ns, set_priority};
 
 /// Time for a pair that can run together to do so; most take under a millisecond of it.
 const GLANCE: Duration = Duration::from_millis(15);
@@ -61,6 +62,9 @@ struct Worker {
     results: Receiver<(u64, Option<Seen>)>,
     /// The number of the last job.
     nr_jobs: u64,
+    /// Run time of the thread, as of its last job, and that of it which has been told.
+    run_ns: Arc<AtomicU64>,
+    told_run_ns: u64,
 }
 
 struct Job {
@@ -110,6 +114,13 @@ impl Live {
     /// Whether the threads run before the VM's other work. Without, busy vCPUs take longer to compare.
     pub fn is_realtime(&self) -> bool {
         self.is_realtime
+    }
+
+    /// Run time since this was last asked, of the thread that ran most. Without a steal clock what was
+    /// stolen meanwhile is in it.
+    pub fn used(&mut self) -> Duration {
+        let most_ns = self.workers.iter_mut().map(Worker::used_ns).max();
+        Duration::from_nanos(most_ns.unwrap_or(0))
     }
 
     /// A new pass begins. Ask no more after this time: the next probe is the last.
@@ -224,6 +235,8 @@ impl Worker {
         let (jobs, todo) = channel::<Job>();
         let (done, results) = channel();
         let (ready, is_ready) = channel();
+        let ran_ns = Arc::<AtomicU64>::default();
+        let its_run_ns = Arc::clone(&ran_ns);
         let work = move || {
             let is_pinned = pin(vcpu).is_ok();
             let _ = ready.send(is_pinned.then(|| set_priority(Priority::Realtime).is_ok()));
@@ -232,6 +245,7 @@ impl Worker {
                 let was_there = current_vcpu() == Some(vcpu);
                 let seen = was_there.then(|| job.game.play(job.is_first, job.until_ns));
                 let seen = seen.filter(|_| current_vcpu() == Some(vcpu));
+                its_run_ns.store(run_ns(), Ordering::Relaxed);
                 if done.send((job.number, seen)).is_err() {
                     break;
                 }
@@ -239,7 +253,13 @@ impl Worker {
         };
         thread::Builder::new().name(format!("vtop/{vcpu}")).spawn(work)?;
         let is_realtime = is_ready.recv().ok().flatten();
-        Ok((Self { jobs, results, nr_jobs: 0 }, is_realtime))
+        Ok((Self { jobs, results, nr_jobs: 0, run_ns: ran_ns, told_run_ns: 0 }, is_realtime))
+    }
+
+    /// Run time since this was last asked.
+    fn used_ns(&mut self) -> u64 {
+        let run_ns = self.run_ns.load(Ordering::Relaxed);
+        run_ns.saturating_sub(std::mem::replace(&mut self.told_run_ns, run_ns))
     }
 
     fn send(&mut self, game: Arc<Game>, is_first: bool, until_ns: u64) {

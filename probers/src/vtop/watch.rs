@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
+use super::allowance::Allowance;
 use super::live::Live;
 use super::prober::Prober;
 use crate::snapshot::Topology;
@@ -32,15 +33,16 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Probe once, then validate each `interval`.
+    /// Probe once, then validate each `interval`, or less often if that would use more than
+    /// `budget_ratio` (0 to 1) of a vCPU.
     ///
     /// # Errors
     /// If no thread is granted.
-    pub fn start(interval: Duration) -> io::Result<Self> {
+    pub fn start(interval: Duration, budget_ratio: f64) -> io::Result<Self> {
         let found = Arc::<(Mutex<Found>, Condvar)>::default();
         let stop = Arc::<AtomicBool>::default();
         let (its_found, its_stop) = (Arc::clone(&found), Arc::clone(&stop));
-        let work = move || probe(&its_found, &its_stop, interval);
+        let work = move || probe(&its_found, &its_stop, interval, Allowance::new(budget_ratio));
         let thread = thread::Builder::new().name("vaware-vtop".into()).spawn(work)?;
         Ok(Self { found, stop, thread: thread.thread().clone() })
     }
@@ -75,7 +77,12 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn probe(found: &(Mutex<Found>, Condvar), stop: &AtomicBool, interval: Duration) {
+fn probe(
+    found: &(Mutex<Found>, Condvar),
+    stop: &AtomicBool,
+    interval: Duration,
+    mut allowance: Allowance,
+) {
     // The thread that asks must not wait for the VM's work either; without the right it does.
     let _ = set_priority(Priority::Realtime);
     let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
@@ -91,8 +98,14 @@ fn probe(found: &(Mutex<Found>, Condvar), stop: &AtomicBool, interval: Duration)
         }
         drop(latest);
         found.1.notify_all();
+        let elapsed = begin.elapsed();
+        let used = prober.as_mut().map_or(Duration::ZERO, |(_, prober)| prober.source_mut().used());
         // From begin to begin, but never without a rest.
-        thread::park_timeout(interval.saturating_sub(begin.elapsed()).max(interval / 2));
+        let rest = interval.saturating_sub(elapsed).max(interval / 2);
+        let next = Instant::now() + rest.max(allowance.rest_after(used, elapsed));
+        while !stop.load(Ordering::Relaxed) && Instant::now() < next {
+            thread::park_timeout(next.saturating_duration_since(Instant::now()));
+        }
     }
 }
 
@@ -117,7 +130,7 @@ mod tests {
 
     #[test]
     fn there_is_a_result_or_a_reason() {
-        let Ok(watch) = Watch::start(Duration::from_secs(1)) else { return };
+        let Ok(watch) = Watch::start(Duration::from_secs(1), 1.0) else { return };
         let found = watch.latest(Duration::from_secs(120));
         assert!(found.is_some() != watch.problem().is_some());
         assert!(found.is_none_or(|topology| topology.age_s.is_some()));

@@ -93,7 +93,7 @@ fn probe(
 ) -> anyhow::Result<Losses> {
     // Probes look for themselves here, so that they can tell whether the clock does.
     let service = Service::start(Settings::default(), Box::new(ProcStat::new(false)))?;
-    let topology = Watch::start(Settings::default().topology_interval)?;
+    let topology = Watch::start(Settings::default().topology_interval, 1.0)?;
     let mut clock = ProcStat::new(steal_clock);
     let (begin, irqs_before, times_before) = (Instant::now(), Counts::read(), sum(&mut clock));
     std::thread::sleep(options.duration);

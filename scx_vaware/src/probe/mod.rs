@@ -112,7 +112,9 @@ fn start(options: &ProbeOptions, announced: Announced) -> Result<Service, Failur
 /// Probe the topology as well, if anything may be probed actively.
 fn start_topology(options: &ProbeOptions) -> Result<Option<Watch>, Failure> {
     let interval = Settings::default().topology_interval;
-    let wanted = (options.budget > 0.0).then(|| Watch::start(interval));
+    // One look is over before it could be saved what it uses.
+    let budget_ratio = if options.watch { options.budget } else { 1.0 };
+    let wanted = (options.budget > 0.0).then(|| Watch::start(interval, budget_ratio));
     Ok(wanted.transpose().context("starting to probe the topology")?)
 }
 
