@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use clap::{Parser, Subcommand};
@@ -59,6 +60,9 @@ enum Command {
         /// The first one
         #[arg(long, default_value_t = 1)]
         from: u64,
+        /// Begin no more of them after so many seconds
+        #[arg(long, default_value_t = u64::MAX)]
+        seconds: u64,
     },
     /// Run a case that the fuzzer printed; print the end of the trace that led to a violation
     Replay {
@@ -96,7 +100,7 @@ fn start() -> anyhow::Result<ExitCode> {
             print!("{}", scale::table()?);
             Ok(ExitCode::SUCCESS)
         }
-        Command::Fuzz { seeds, from } => run_fuzz(from, seeds),
+        Command::Fuzz { seeds, from, seconds } => run_fuzz(from, seeds, seconds),
         Command::Replay { case, trace } => replay(&case, trace.as_deref()),
     }
 }
@@ -140,7 +144,7 @@ fn run_scenario(
         let class = arm::parse(name).map_err(anyhow::Error::msg)?;
         let (mut sim, tasks) = scenario.build(class, seed);
         sim.record.all = (trace || timeline.is_some()).then(Vec::new);
-        let began = std::time::Instant::now();
+        let began = Instant::now();
         let outcome = run::run(sim, tasks, scenario.length_ns())?;
         let wall = began.elapsed().as_secs_f64();
         if let Some(file) = timeline {
@@ -167,27 +171,48 @@ fn run_scenario(
     Ok(code)
 }
 
+/// How long a failing case is made smaller.
+const MINIMISE: Duration = Duration::from_secs(60);
+
 /// Exit codes as above; the first failing seed ends it.
-fn run_fuzz(from: u64, seeds: u64) -> anyhow::Result<ExitCode> {
-    let began = std::time::Instant::now();
-    for seed in from..from + seeds {
+fn run_fuzz(from: u64, seeds: u64, seconds: u64) -> anyhow::Result<ExitCode> {
+    let began = Instant::now();
+    let (mut ran, mut simulated_ms, mut events) = (0, 0, 0);
+    for seed in (from..from + seeds).take_while(|_| began.elapsed().as_secs() < seconds) {
         let case = generate(seed);
-        let Some(failure) = case.check()? else { continue };
-        eprintln!("seed {seed} fails: {failure:?}; making it smaller");
-        let alike = |a: &Failure, b: &Failure| match (a, b) {
-            // Numbers in the text may differ: the kind of violation is in its first words.
-            (Failure::Violation(a), Failure::Violation(b)) => {
-                a.split_whitespace().take(2).eq(b.split_whitespace().take(2))
-            }
-            _ => a == b,
-        };
-        let small = minimise(
-            &case,
-            &mut |smaller: &Case| matches!(smaller.check(), Ok(Some(other)) if alike(&failure, &other)),
-        );
-        println!("# seed {seed}: {failure:?}\n{}", toml::to_string(&small)?);
-        return Ok(ExitCode::FAILURE);
+        let (failure, seen) = case.check()?;
+        if let Some(failure) = failure {
+            eprintln!("seed {seed} fails: {failure:?}; making it smaller");
+            let small = smaller(&case, &failure);
+            println!("# seed {seed}: {failure:?}\n{}", toml::to_string(&small)?);
+            return Ok(ExitCode::FAILURE);
+        }
+        ran += 1;
+        simulated_ms += 2 * case.length_ms;
+        events += 2 * seen;
     }
-    println!("{seeds} seeds from {from}: no failure, {:.1} s", began.elapsed().as_secs_f64());
+    let wall = began.elapsed().as_secs_f64();
+    println!(
+        "{ran} seeds from {from}, each twice: no failure, {wall:.1} s; {:.2} simulated seconds and \
+         {:.0} events a second",
+        simulated_ms as f64 / 1e3 / wall,
+        events as f64 / wall
+    );
     Ok(ExitCode::SUCCESS)
+}
+
+/// The smallest case like `case` that can be found in the time and still fails alike.
+fn smaller(case: &Case, failure: &Failure) -> Case {
+    let alike = |a: &Failure, b: &Failure| match (a, b) {
+        // Numbers in the text may differ: the kind of violation is in its first words.
+        (Failure::Violation(a), Failure::Violation(b)) => {
+            a.split_whitespace().take(2).eq(b.split_whitespace().take(2))
+        }
+        _ => a == b,
+    };
+    let began = Instant::now();
+    minimise(case, &mut |smaller: &Case| {
+        began.elapsed() < MINIMISE
+            && matches!(smaller.check(), Ok((Some(other), _)) if alike(failure, &other))
+    })
 }

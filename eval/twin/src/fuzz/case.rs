@@ -267,16 +267,17 @@ impl Case {
         run(s, tasks, self.length_ms * MS)
     }
 
-    /// Run it, and twice if all seems well. Return what went wrong.
+    /// Run it, and twice if all seems well. Return what went wrong, and the number of events.
     ///
     /// # Errors
     /// Those of [`run`].
-    pub fn check(&self) -> anyhow::Result<Option<Failure>> {
+    pub fn check(&self) -> anyhow::Result<(Option<Failure>, u64)> {
         let first = self.run(false)?;
         if let Some(violation) = first.violation {
-            return Ok(Some(Failure::Violation(violation.what)));
+            return Ok((Some(Failure::Violation(violation.what)), first.events));
         }
         let again = self.run(false)?;
-        Ok((again.hash != first.hash).then_some(Failure::NotReproducible))
+        let failure = (again.hash != first.hash).then_some(Failure::NotReproducible);
+        Ok((failure, first.events))
     }
 }
