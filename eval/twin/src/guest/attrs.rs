@@ -250,9 +250,8 @@ fn take_down(v: VcpuId) {
 }
 
 /// Move what waits in the own queues of `v`, which goes offline, elsewhere. Its lock is held, and is
-/// dropped on the way. A waker that had chosen `v` before may add to them even later: they are looked at
-/// whenever `v` schedules (balance_push).
-pub fn push_away(v: VcpuId) {
+/// dropped on the way.
+fn push_away(v: VcpuId) {
     while let Some(t) = sim(|s| {
         let vcpu = &s.vcpus[v];
         let mut waiting = vcpu.scx.local.iter().chain(&vcpu.fair.queue).copied();

@@ -293,9 +293,6 @@ pub fn schedule() {
     {
         deactivate(t, v, DEQ_SLEEP);
     }
-    if sim(|s| !s.vcpu(v).online) {
-        super::attrs::push_away(v);
-    }
     let next = if sim(|s| s.guest.scx_loaded) {
         scx_dispatch::pick(v, prev)
     } else {
@@ -402,7 +399,10 @@ impl Sim {
         if let Some(since) = self.vcpu(v).idle_since.take() {
             self.vcpu(v).counts.idle_ns += now - since;
         }
-        if !self.tasks[t].may_run_on(v) || !self.vcpus[v].online {
+        if !self.vcpus[v].online {
+            // It came here by a decision from before: pushed away at once (balance_push).
+            self.vcpu(v).evict = Some(t);
+        } else if !self.tasks[t].may_run_on(v) {
             self.violate(format!("task {t} runs on vCPU {v}, where it may not"));
         }
         if !self.try_lock(Lock::OnCpu(t)) {
