@@ -45,8 +45,10 @@ pub fn select_cpu(t: TaskId, prev: VcpuId, wake_flags: u64) -> VcpuId {
                 return candidate;
             }
         }
-        let (nr, mask) = (s.vcpus.len(), *s.tasks[t].allowed());
-        mask_next_and(&s.guest.idle, &mask, target, nr).unwrap_or(target)
+        // From the target on: select_idle_cpu().
+        let nr = s.vcpus.len();
+        let mut candidates = (1..nr).map(|i| (target + i) % nr);
+        candidates.find(|v| allowed(s, *v) && idle(s, *v)).unwrap_or(target)
     })
 }
 
