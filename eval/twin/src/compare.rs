@@ -44,6 +44,15 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
+/// The median of the ratios of pairs of runs with the same seed, the least and the greatest.
+fn ratios(metric: &Metric, old: &[f64], new: &[f64]) -> (f64, f64, f64) {
+    let mut ratios: Vec<f64> =
+        old.iter().zip(new).map(|(old, new)| better(metric, *old, *new)).collect();
+    ratios.sort_by(f64::total_cmp);
+    let of = |ratio: Option<&f64>| ratio.copied().unwrap_or(f64::NAN);
+    (median(&ratios), of(ratios.first()), of(ratios.last()))
+}
+
 fn shown(metric: &Metric, value: f64) -> String {
     use crate::scenario::Stat;
     match metric.stat {
@@ -66,7 +75,7 @@ pub fn table(folder: &Path, seeds: u64) -> anyhow::Result<String> {
     files.sort();
     let mut out = String::from(
         "| scenario | measured elsewhere | ratio there | twin, old | twin, scx_vaware | \
-         twin's ratio (seeds) | |\n|---|---|---|---|---|---|---|\n",
+         twin's ratio (seeds) | of it by the policy | |\n|---|---|---|---|---|---|---|---|\n",
     );
     for file in files {
         let text = std::fs::read_to_string(&file)?;
@@ -77,10 +86,20 @@ pub fn table(folder: &Path, seeds: u64) -> anyhow::Result<String> {
         };
         let old = values(&scenario, &reference.baseline, seeds).with_context(in_file)?;
         let new = values(&scenario, "scx_vaware", seeds).with_context(in_file)?;
-        let pairs = old.iter().zip(&new);
-        let ratios: Vec<f64> = pairs.map(|(old, new)| better(metric, *old, *new)).collect();
-        let (low, high) =
-            ratios.iter().fold((f64::INFINITY, 0f64), |(low, high), r| (low.min(*r), high.max(*r)));
+        let (ratio, low, high) = ratios(metric, &old, &new);
+        let by_policy = match &reference.policy {
+            Some(policy) => {
+                let off = if policy == "all" {
+                    "scx_vaware:none"
+                } else {
+                    &format!("scx_vaware:-{policy}")
+                };
+                let without = values(&scenario, off, seeds).with_context(in_file)?;
+                let (ratio, low, high) = ratios(metric, &without, &new);
+                format!("{policy}: {ratio:.2} ({low:.2} to {high:.2})")
+            }
+            None => String::new(),
+        };
         let there = match (reference.ratio, reference.low, reference.high) {
             (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
             (Some(ratio), ..) => format!("{ratio:.2}"),
@@ -93,14 +112,13 @@ pub fn table(folder: &Path, seeds: u64) -> anyhow::Result<String> {
         };
         let _ = writeln!(
             out,
-            "| {}: {} | {}: {} | {there} | {} | {} | {:.2} ({low:.2} to {high:.2}) | {} {} |",
+            "| {}: {} | {}: {} | {there} | {} | {} | {ratio:.2} ({low:.2} to {high:.2}) | {by_policy} | {} {} |",
             file.file_stem().unwrap_or_default().to_string_lossy(),
             scenario.about,
             reference.source,
             reference.arms,
             shown(metric, median(&old)),
             shown(metric, median(&new)),
-            median(&ratios),
             verdict,
             reference.note,
         );

@@ -6,10 +6,14 @@ pub mod arm;
 pub mod bpf;
 pub mod compare;
 pub mod costs;
+pub mod daemon;
 pub mod exec;
 pub mod fuzz;
 pub mod guest;
 pub mod host;
+/// The daemon's decisions (userspace), as they are.
+#[path = "../../../userspace/src/inputs.rs"]
+pub mod inputs;
 pub mod record;
 pub mod report;
 pub mod run;
@@ -19,3 +23,6 @@ pub mod script;
 pub mod sim;
 pub mod timeline;
 pub mod work;
+
+/// The name by which the daemon's source knows what crosses the boundary.
+pub use bpf::shim as intf;

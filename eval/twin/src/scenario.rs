@@ -62,6 +62,8 @@ pub struct Reference {
     /// Which of the twin's schedulers stands for the old one; `eevdf` if not given.
     #[serde(default = "eevdf")]
     pub baseline: String,
+    /// The policy of ours that does what the source measured: compared with the same without it.
+    pub policy: Option<String>,
     #[serde(default)]
     pub note: String,
 }
@@ -84,6 +86,9 @@ pub struct GuestSpec {
     pub paravirt_time: bool,
     #[serde(default = "wait_bound_ms")]
     pub wait_bound_ms: u64,
+    /// An ideal daemon tells the scheduler what the vCPUs are.
+    #[serde(default)]
+    pub told: bool,
 }
 
 fn hz() -> u64 {
@@ -314,6 +319,9 @@ impl Scenario {
         config.wait_bound_ns = self.guest.wait_bound_ms * MS;
         let mut sim = Sim::new(seed, self.costs, self.build_host(), config);
         sim.world.warm_up_ns = self.warm_up_ms * MS;
+        if self.guest.told {
+            sim.tell();
+        }
         for change in &self.moves {
             let action = Action::Pin { thread: change.vcpu, pcpus: change.pcpus.clone() };
             sim.plan(change.at_ms * MS, action);

@@ -30,16 +30,14 @@ impl crate::sim::Sim {
     /// Let the daemon's word on a vCPU be nonsense that counts for now.
     pub fn absurd_inputs(&mut self, v: usize, seed: u64) {
         use rand_core::{RngCore, SeedableRng};
-        let size = size_of::<shim::vaware_vcpu_inputs>() as u32;
+        let size = size_of::<shim::vaware_vcpu_inputs>();
         let jiffies = self.guest.jiffies(self.now);
-        let address = (&raw const shim::vcpu_inputs) as usize;
-        let Some(value) = self.array(address, size).value_at(v as u32) else { return };
-        let mut bytes = vec![0u8; size as usize];
+        let Some(inputs) = self.inputs_of(v) else { return };
+        let mut bytes = vec![0u8; size];
         rand_chacha::ChaCha8Rng::seed_from_u64(seed).fill_bytes(&mut bytes);
         // SAFETY: a value of the map is of this size; all bytes mean something in this type.
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), value.cast::<u8>(), bytes.len());
-            let inputs = value.cast::<shim::vaware_vcpu_inputs>();
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), inputs.cast::<u8>(), bytes.len());
             (*inputs).valid_until_jiffies = jiffies + seed % 1000;
         }
     }
