@@ -10,6 +10,7 @@ struct choice {
 	s32 cpu;      /* -1: nowhere better than where it was */
 	bool idle;    /* it was idle, and has been claimed */
 	u64 delay_ns; /* expected, by bvs; 0: not known */
+	u64 burst_ns; /* what the task is expected to run */
 };
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
@@ -75,7 +76,7 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 			break;
 		if (!may_use(p, class, cpu))
 			continue;
-		cost_ns = vcpu_cost_ns(cpu, class, now);
+		cost_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
 		if (i)
 			cost_ns += MOVE_NS;
 		if (cost_ns >= least_ns)
@@ -183,6 +184,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
+	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
 	follow = may_follow_waker(p, this_cpu, wake_flags);
 	if (!follow || !place_waker_first(here->stolen_1024))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
@@ -245,6 +247,7 @@ static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 	if (!any_idle())
 		return false;
 	now = now_ns();
+	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
 	find_vcpu(p, task_class(p, t), cpu, now, &to);
 	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
 	if (!v)

@@ -32,7 +32,7 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	return c;
 }
 
-u64 vcpu_cost_ns(s32 cpu, u32 class, u64 now)
+u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
@@ -44,8 +44,11 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 now)
 	idle = scx_bpf_get_idle_cpumask();
 	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);
 	cost_ns = bvs_delay_ns(&c);
-	if (class != VAWARE_CLASS_LATENCY)
-		cost_ns += place_loss_ns(fit_of(cpu, idle));
+	if (class != VAWARE_CLASS_LATENCY) {
+		cost_ns += place_loss_ns(fit_of(cpu, idle), burst_ns);
+		if (c.class != VAWARE_CLASS_NONE && c.class != VAWARE_CLASS_BEST_EFFORT)
+			cost_ns += place_displaced_ns(burst_ns);
+	}
 	scx_bpf_put_idle_cpumask(idle);
 	return cost_ns;
 }

@@ -94,7 +94,10 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 
 /* vcpus.bpf.c: by themselves, for the verifier to look at once and not at each place of a loop. */
 
-/* Return the cost in ns of placing a task of @class on @cpu now: its delay, and what it loses. */
-u64 vcpu_cost_ns(s32 cpu, u32 class, u64 now);
+/*
+ * Return the cost in ns of placing a task of @class with @burst_ns of work on @cpu now: its delay,
+ * what it loses, and what others lose by it.
+ */
+u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now);
 
 #endif /* VAWARE_VCPUS_BPF_H */

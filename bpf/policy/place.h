@@ -40,12 +40,33 @@ static inline u32 place_fit_1024(u32 capacity_1024, bool sibling_busy)
 }
 
 /*
- * Return what a CPU-bound task loses in its next slice on a vCPU that gives it @fit_1024, in ns, to
- * be added to the expected delay.
+ * Return how long a task is expected to run when it is placed, in ns: as long as it ran on average
+ * before it slept, or does already, but no longer than it stays where it is put.
  */
-static inline u64 place_loss_ns(u32 fit_1024)
+static inline u64 place_burst_ns(u64 average_ns, u64 burst_ns)
 {
-	return fit_1024 < 1024 ? SLICE_ALONE_NS * (1024 - fit_1024) / 1024 : 0;
+	u64 longer_ns = average_ns > burst_ns ? average_ns : burst_ns;
+
+	return longer_ns < SLICE_ALONE_NS ? longer_ns : SLICE_ALONE_NS;
+}
+
+/*
+ * Return what a task with @burst_ns of work loses on a vCPU that gives it @fit_1024, in ns, to be
+ * added to the expected delay.
+ */
+static inline u64 place_loss_ns(u32 fit_1024, u64 burst_ns)
+{
+	return fit_1024 && fit_1024 < 1024 ? burst_ns * (1024 - fit_1024) / fit_1024 : 0;
+}
+
+/*
+ * Return what normal work that runs on a vCPU loses when a task with @burst_ns of work is placed
+ * there, in ns: it waits for as long, but no longer than a slice. Without this a task would rather
+ * take a vCPU from others than use an idle one.
+ */
+static inline u64 place_displaced_ns(u64 burst_ns)
+{
+	return burst_ns < SLICE_NS ? burst_ns : SLICE_NS;
 }
 
 /* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */

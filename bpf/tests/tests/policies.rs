@@ -144,11 +144,18 @@ proptest! {
     }
 
     #[test]
-    fn a_vcpu_next_to_a_busy_thread_gives_less(capacity in 1..5_000u32) {
+    fn a_vcpu_next_to_a_busy_thread_gives_less(capacity in 1..5_000u32, burst in 0..S) {
         let (alone, shared) = pure!((place_fit_1024(capacity, false), place_fit_1024(capacity, true)));
         prop_assert!(shared < alone || capacity == 1);
         prop_assert!(alone <= 1024);
-        prop_assert!(pure!(place_loss_ns(shared)) >= pure!(place_loss_ns(alone)));
+        prop_assert!(pure!(place_loss_ns(shared, burst)) >= pure!(place_loss_ns(alone, burst)));
+    }
+
+    #[test]
+    fn short_work_prefers_half_a_vcpu_to_half_of_another_tasks(average in 0..S, burst in 0..S) {
+        let work = pure!(place_burst_ns(average, burst));
+        prop_assert!(work <= 20 * MS);
+        prop_assert!(work > 3 * MS || pure!(place_loss_ns(512, work)) <= pure!(place_displaced_ns(work)));
     }
 
     #[test]
