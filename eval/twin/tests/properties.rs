@@ -86,6 +86,17 @@ fn a_task_that_runs_alone_is_harvested_for() {
 }
 
 #[test]
+fn threads_are_not_doubled_up_to_spare_a_slow_vcpu() {
+    let text = "length_ms = 1000\nwarm_up_ms = 200\nguest = { vcpus = 8, told = true }\n\
+                host = { cores = 8 }\ncompetitor = [{ pcpus = [7] }]\n\
+                [[work]]\nname = \"phase\"\n\
+                kind = { barrier = { threads = 8, work_us = 1000, jitter_percent = 20, wait = \"block\" } }\n";
+    let phases =
+        |policies| outcome(&scenario(text), Class::Scx { policies }, 1).tallies["phase"].count;
+    assert!(phases(all_policies()) > phases(0) * 9 / 10);
+}
+
+#[test]
 fn best_effort_work_delays_normal_work_by_a_switch_at_most() {
     let timers = |background: &str| {
         let text = format!(
