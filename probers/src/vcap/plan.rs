@@ -22,11 +22,12 @@ const HEAVY_INTERVAL_MIN_NS: u64 = 10_000_000_000;
 const HEAVY_RUN_MIN_NS: u64 = 20_000_000;
 /// It lasts for so many of the longest stops seen so far,
 const STOPS_PER_RUN: u64 = 3;
-/// but needs no more than this part of a full budget.
+/// but needs no more than this part of a full budget. An idle vCPU has to use up the credit that the host
+/// gives it before it shows its share, so there it takes as much of what is there.
 const SAVED_PART: f64 = 0.9;
 /// Run time that tells roughly, if something may have changed.
 const SURPRISE_RUN_NS: u64 = 40_000_000;
-/// It uses this part of what has been saved: the rest is for the next, as changes come in pairs.
+/// On a busy vCPU, or after a surprise, it uses this part of what has been saved: the rest is for the next.
 const SPENT_PART: f64 = 0.6;
 /// Long enough for a core that is shared by many, and a bound on how long a burst goes on.
 const HEAVY_WALL_NS: u64 = 600_000_000;
@@ -116,14 +117,17 @@ pub fn run_needed_ns(settings: &Settings, wanted: Wanted, longest_stop_ns: Optio
     run_ns.min(enough_ns.min(saved_ns)).max(HEAVY_RUN_MIN_NS)
 }
 
-/// A burst that tells the share, of a vCPU for which at least `needed_ns` of its budget are there.
+/// A burst that tells the share, of a vCPU for which at least `needed_ns` of its budget are there; `has_credit`
+/// if it was idle, and nothing is urgent.
 pub fn heavy(
     needed_ns: u64,
     available_ns: u64,
+    has_credit: bool,
     begin_ns: u64,
     over: Arc<AtomicBool>,
 ) -> BurstOrder {
-    let run_max_ns = needed_ns.max((available_ns as f64 * SPENT_PART) as u64).min(available_ns);
+    let part = if has_credit { SAVED_PART } else { SPENT_PART };
+    let run_max_ns = needed_ns.max((available_ns as f64 * part) as u64).min(available_ns);
     BurstOrder {
         begin_ns,
         run_max_ns,
@@ -213,7 +217,7 @@ mod tests {
             per_light in 1u32..5,
         ) {
             let settings = Settings { budget_ratio, ..Settings::default() };
-            let heavy = heavy(HEAVY_RUN_MIN_NS, available_ns, 0, Arc::default());
+            let heavy = heavy(HEAVY_RUN_MIN_NS, available_ns, per_light > 1, 0, Arc::default());
             prop_assert!(heavy.run_max_ns <= available_ns);
             if let Some(order) = light(&settings, per_light, available_ns, 0) {
                 prop_assert!(order.run_max_ns <= available_ns);

@@ -209,15 +209,19 @@ impl Prober {
             let wanted = state.wanted.unwrap_or(Wanted::Surprise);
             let needed_ns = plan::run_needed_ns(&self.settings, wanted, state.longest_stop_ns());
             if !state.busy {
-                idle.push((*id, state.wanted.is_some(), needed_ns, available_ns));
+                idle.push((*id, state.wanted, needed_ns, available_ns));
             } else if state.wanted.is_some() && available_ns >= needed_ns {
-                orders.push((*id, plan::heavy(needed_ns, available_ns, begin_ns, Arc::default())));
+                orders.push((
+                    *id,
+                    plan::heavy(needed_ns, available_ns, false, begin_ns, Arc::default()),
+                ));
             }
         }
-        if idle.iter().any(|vcpu| vcpu.1) && idle.iter().all(|vcpu| vcpu.3 >= vcpu.2) {
+        if idle.iter().any(|vcpu| vcpu.1.is_some()) && idle.iter().all(|vcpu| vcpu.3 >= vcpu.2) {
             let over = Arc::<AtomicBool>::default();
+            let is_calm = idle.iter().all(|vcpu| vcpu.1 != Some(Wanted::Surprise));
             orders.extend(idle.iter().map(|(id, _, needed_ns, available_ns)| {
-                (*id, plan::heavy(*needed_ns, *available_ns, begin_ns, Arc::clone(&over)))
+                (*id, plan::heavy(*needed_ns, *available_ns, is_calm, begin_ns, Arc::clone(&over)))
             }));
         }
         for (id, order) in orders {
