@@ -94,8 +94,8 @@ int vact_stopped(s32 cpu, u64 now)
 	v->steal_clock_ns = clock_ns;
 	a->clock_stolen_ns += taken_ns;
 	if (activity_late(a->due_ns, now)) {
-		late_ns = now - (a->due_ns - beat_late_ns());
-		began_ns = activity_stop_began_ns(a->beat_ns, a->due_ns - beat_late_ns());
+		late_ns = now - (a->due_ns - BEAT_LATE_NS);
+		began_ns = activity_stop_began_ns(a->beat_ns, a->due_ns - BEAT_LATE_NS);
 		a->beats_stolen_ns += now - began_ns;
 	}
 	if (steal_source == VAWARE_STEAL_KVM) {
@@ -139,8 +139,7 @@ int vact_stopped(s32 cpu, u64 now)
 static bool held_up(const struct vaware_activity *a, const struct vcpu_ctx *v, u64 now)
 {
 	return v->timer_due_ns && activity_late(a->due_ns, now) && v->tick_due_ns &&
-	       !activity_late(v->tick_due_ns + beat_late_ns(), now) &&
-	       long_softirqs() != v->softirqs;
+	       !activity_late(v->tick_due_ns + BEAT_LATE_NS, now) && long_softirqs() != v->softirqs;
 }
 
 /* Beat on @cpu at @now, at a time that was due. */

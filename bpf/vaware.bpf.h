@@ -24,12 +24,11 @@
 #define KVM_VCPU_PREEMPTED (1 << 0) /* arch/x86/include/uapi/asm/kvm_para.h */
 
 /* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
-extern const volatile u32 nr_vcpus;	    /* nr_cpu_ids: possible vCPUs, offline ones included */
-extern const volatile u64 wait_bound_ns;    /* no runnable task waits longer for an active vCPU */
-extern const volatile u32 steal_source;	    /* enum vaware_steal_source */
-extern const volatile bool activity_on;	    /* vact is at work; off to measure what it costs */
-extern const volatile bool timers_emulated; /* by threads of the host, as QEMU does without KVM */
-extern const volatile bool log_gaps;	    /* stops go to the activity log */
+extern const volatile u32 nr_vcpus;	 /* nr_cpu_ids: possible vCPUs, offline ones included */
+extern const volatile u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU */
+extern const volatile u32 steal_source;	 /* enum vaware_steal_source */
+extern const volatile bool activity_on;	 /* vact is at work; off to measure what it costs */
+extern const volatile bool log_gaps;	 /* stops go to the activity log */
 
 /* Set after load by the daemon. */
 extern u64 tick_ns;  /* 1 s / HZ */
@@ -311,21 +310,15 @@ static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v
 	a->beat_ns = now;
 }
 
-/* Return how late a beat may be without a stop of its vCPU. */
-static inline u64 beat_late_ns(void)
-{
-	return timers_emulated ? BEAT_LATE_EMULATED_NS : BEAT_LATE_NS;
-}
-
 /* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
 static inline u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
 {
 	if (v->timer_due_ns > now)
-		return v->timer_due_ns + beat_late_ns();
+		return v->timer_due_ns + BEAT_LATE_NS;
 	if (!ticks || !v->tick_due_ns)
 		return 0;
 	v->tick_due_ns = activity_tick_after_ns(v->tick_due_ns, tick_ns, now);
-	return v->tick_due_ns + beat_late_ns();
+	return v->tick_due_ns + BEAT_LATE_NS;
 }
 
 /*

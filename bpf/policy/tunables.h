@@ -64,10 +64,9 @@
 
 /*
  * A beat that is later than this was held up by a stop: far above what a timer's interrupt takes to
- * arrive. An emulator's timers are threads of the host, and late without any stop of the vCPU.
+ * arrive.
  */
 #define BEAT_LATE_NS (250 * NS_PER_US)
-#define BEAT_LATE_EMULATED_NS (1000 * NS_PER_US)
 
 /* After so long without a stop a vCPU has no timer beats: ticks alone then look for the next one.
  */

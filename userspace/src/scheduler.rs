@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::Skel;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
-use probers::hypervisor::{self, Announced, Hypervisor};
+use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
     SCX_OPS_ENQ_LAST, SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_KEEP_BUILTIN_IDLE,
@@ -121,7 +121,6 @@ impl<'a> Scheduler<'a> {
         };
         rodata.activity_on = !activity.off;
         rodata.log_gaps = activity.log;
-        rodata.timers_emulated = announced.hypervisor == Hypervisor::Tcg;
         let ops = skel.struct_ops.vaware_mut();
         ops.flags =
             *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_ENQ_LAST | *SCX_OPS_KEEP_BUILTIN_IDLE;
