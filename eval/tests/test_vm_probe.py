@@ -47,7 +47,7 @@ def assert_shares_match(vm, *arguments):
 
 
 @on_kernels(DEFAULT_KERNEL)
-@pytest.mark.xfail(reason="single vCPUs are 0.1 to 0.2 off where they float: to be mended")
+@pytest.mark.xfail(reason="two looks of 60 ms are no average of seconds where vCPUs float")
 @pytest.mark.parametrize("shape", [SHAPE, f"{SHAPE}+quota:10/20"])
 def test_shares_of_busy_vcpus_are_those_of_the_host(guest, shape):
     guest.shape(shape)
