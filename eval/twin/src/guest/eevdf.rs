@@ -21,6 +21,8 @@ pub struct FairRq {
     /// Those that wait; the running one is not among them.
     pub queue: Vec<TaskId>,
     pub min_vruntime: i64,
+    /// Virtual time until which the running task is not preempted by one that wakes.
+    pub protected_until: i64,
     pub exec_start: Ns,
     pub next_balance: Ns,
     /// Share of stolen time, in 1/1024, decaying; lowers its capacity.
@@ -142,14 +144,17 @@ fn best(s: &Sim, v: VcpuId, with_curr: bool) -> Option<TaskId> {
 }
 
 /// Return true if `t`, which has woken on `v`, takes it from what runs there. A running task is
-/// protected until the end of its slice (RUN_TO_PARITY), unless it is SCHED_IDLE.
+/// protected for a slice since it was switched in (RUN_TO_PARITY: protect_slice()), unless it is SCHED_IDLE.
 pub fn wakeup_preempts(s: &mut Sim, v: VcpuId, t: TaskId) -> bool {
     let Some(curr) = s.vcpu(v).curr else { return true };
     update_curr(s, v);
     match (s.tasks[curr].best_effort(), s.tasks[t].best_effort()) {
         (true, false) => true,
         (false, true) => false,
-        _ => s.vcpu(v).need_resched && best(s, v, true) == Some(t),
+        _ => {
+            s.tasks[curr].fair.vruntime >= s.vcpus[v].fair.protected_until
+                && best(s, v, true) == Some(t)
+        }
     }
 }
 
@@ -174,6 +179,10 @@ pub fn pick(v: VcpuId, prev: Option<TaskId>) -> Option<TaskId> {
         if next != runnable {
             s.vcpu(v).fair.queue.extend(runnable);
             s.vcpu(v).fair.queue.retain(|other| Some(*other) != next);
+            if let Some(t) = next {
+                let entity = s.tasks[t].fair;
+                s.vcpu(v).fair.protected_until = entity.vruntime + scaled(slice(s), entity.weight);
+            }
         }
         let clock = s.task_clock(v);
         let idle = next.is_none() && s.vcpus[v].online;
