@@ -15,8 +15,11 @@ static u64 waited_ns(const struct task_struct *p)
 	return time_delta(now, since) * tick_ns;
 }
 
-/* Take the first overdue task of queue @dsq_id, from its tail. Return true if there was one. */
-static bool take_overdue(u64 dsq_id)
+/*
+ * Take the first overdue task of queue @dsq_id that may run on @cpu, from its tail. Return true if
+ * there was one.
+ */
+static bool take_overdue(u64 dsq_id, s32 cpu, bool own)
 {
 	struct task_struct *p;
 	u32 looked_at = 0;
@@ -26,20 +29,31 @@ static bool take_overdue(u64 dsq_id)
 			break;
 		if (!queue_overdue(waited_ns(p), wait_bound_ns))
 			continue;
+		if (!own && (is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
 	}
 	return false;
 }
 
-/* Run a task of @cpu that nears the wait bound, whatever its deadline. Return true if one did. */
+/*
+ * Run a task that nears the wait bound, whatever its deadline. Return true if one did. After its
+ * own queues @cpu looks into those of one other: that may be offline, or stopped, and nobody idle.
+ */
 static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
+	u32 other;
 	bool found;
 
 	if (time_before(now, v->overdue_next_ns))
 		return false;
-	found = take_overdue(vcpu_dsq(cpu, true)) || take_overdue(vcpu_dsq(cpu, false));
+	other = v->overdue_cursor + 1 < nr_vcpus ? v->overdue_cursor + 1 : 0;
+	v->overdue_cursor = other;
+	found = take_overdue(vcpu_dsq(cpu, true), cpu, true) ||
+		take_overdue(vcpu_dsq(cpu, false), cpu, true) ||
+		take_overdue(vcpu_dsq(other, true), cpu, false) ||
+		take_overdue(vcpu_dsq(other, false), cpu, false);
 	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);
