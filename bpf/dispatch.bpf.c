@@ -241,7 +241,8 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (leaves(prev, cpu, v, now)) {
-			take_own(cpu, false);
+			if (!take_own(cpu, false))
+				take_own(cpu, true);
 			return;
 		}
 		if (replace(cpu, v, prev))
