@@ -16,20 +16,20 @@ static u64 waited_ns(const struct task_struct *p)
 }
 
 /*
- * Take the first overdue task of queue @dsq_id that may run on @cpu, from its tail. Return true if
- * there was one.
+ * Take the first overdue task that waits for @victim and may run on @cpu, from the tail of the
+ * queue. Return true if there was one.
  */
-static bool take_overdue(u64 dsq_id, s32 cpu, bool own)
+static bool take_overdue(s32 victim, bool best_effort, s32 cpu)
 {
 	struct task_struct *p;
 	u32 looked_at = 0;
 
-	bpf_for_each (scx_dsq, p, dsq_id, SCX_DSQ_ITER_REV) {
+	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), SCX_DSQ_ITER_REV) {
 		if (looked_at++ >= OVERDUE_SCAN)
 			break;
 		if (!queue_overdue(waited_ns(p), wait_bound_ns))
 			continue;
-		if (!own && (is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
+		if (victim != cpu && (is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;
@@ -50,10 +50,8 @@ static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
 		return false;
 	other = v->overdue_cursor + 1 < nr_vcpus ? v->overdue_cursor + 1 : 0;
 	v->overdue_cursor = other;
-	found = take_overdue(vcpu_dsq(cpu, true), cpu, true) ||
-		take_overdue(vcpu_dsq(cpu, false), cpu, true) ||
-		take_overdue(vcpu_dsq(other, true), cpu, false) ||
-		take_overdue(vcpu_dsq(other, false), cpu, false);
+	found = take_overdue(cpu, true, cpu) || take_overdue(cpu, false, cpu) ||
+		take_overdue(other, true, cpu) || take_overdue(other, false, cpu);
 	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);

@@ -89,8 +89,8 @@ static inline void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *
 }
 
 /*
- * Source, at a tick of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had better
- * leave before this one is stopped.
+ * Source, at ticks and beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had
+ * better leave before this one is stopped.
  */
 static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu,
 				    struct vcpu_ctx *v, u64 now)

@@ -88,13 +88,19 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	end_wait(t, v->run_class, now);
 }
 
-/* Return true if normal work that may run on @cpu waits for another vCPU near it. */
-static bool is_needed(s32 cpu)
+/*
+ * Return true if the best-effort work that runs on @cpu should make way: normal work that may run
+ * here waits for another vCPU near it.
+ */
+static bool makes_way(s32 cpu, const struct vcpu_ctx *v)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct vaware_vcpu_inputs *in;
 	struct task_struct *head;
 	u32 i;
 
+	if (v->run_class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
+		return false;
+	in = inputs_of(cpu);
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
 		s32 other = near_vcpu(in, cpu, i);
 
@@ -119,7 +125,7 @@ int vaware_between_ticks(s32 cpu, u64 now)
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_struct *p;
 	struct task_ctx *t;
-	bool needed = false;
+	bool needed;
 
 	if (!v)
 		return 0;
@@ -129,9 +135,8 @@ int vaware_between_ticks(s32 cpu, u64 now)
 		t = task_ctx_of(p);
 		if (t)
 			harvest_consider(p, t, cpu, v, now);
-	} else if (v->run_class == VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE)) {
-		needed = is_needed(cpu);
 	}
+	needed = makes_way(cpu, v);
 	bpf_rcu_read_unlock();
 	if (needed) {
 		count(VAWARE_RESCUE_YIELDED);
@@ -154,8 +159,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
 	harvest_consider(p, t, cpu, v, v->beat_ns);
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
-	    is_needed(cpu)) {
+	if (makes_way(cpu, v)) {
 		scx_bpf_task_set_slice(p, 0);
 		count(VAWARE_RESCUE_YIELDED);
 		return;

@@ -69,10 +69,10 @@ struct vcpu_ctx {
 	u64 folded_run_ns;     /* run and stolen time not yet in stolen_1024 */
 	u64 folded_stolen_ns;
 	u64 overdue_next_ns; /* when to look for overdue tasks again */
-	u32 overdue_cursor;  /* whose queues it looked into then */
 	u64 balance_next_ns; /* when to look into another queue again */
 	u32 steal_cursor;    /* where the last search through other queues ended */
 	u32 balance_cursor;
+	u32 overdue_cursor;
 
 	/* For vact: see activity.bpf.c. */
 	u64 timer_due_ns; /* when its timer runs out; 0: not armed */
