@@ -30,6 +30,7 @@ def test_a_command_ends_with_the_code_of_what_it_did(act, code, capsys):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_lets_it_end_what_it_has_begun(number):
+    signal.signal(number, signal.SIG_DFL)  # whatever these tests were started under
     ended = []
 
     def act():
