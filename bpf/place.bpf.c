@@ -237,14 +237,15 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 /* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
 static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	u32 waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
 	struct choice to;
 	struct vcpu_ctx *v;
+	u32 waiting;
 	u64 now;
 
-	if (!place_leave_on_expiry(waiting, is_pinned(p)))
-		return false;
 	if (!any_idle())
+		return false;
+	waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
+	if (!place_leave_on_expiry(waiting, is_pinned(p)))
 		return false;
 	now = now_ns();
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
