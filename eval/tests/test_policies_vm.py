@@ -24,7 +24,6 @@ def share_of_long_waits(vm, policies):
     return sum(wait > LONG_MS for wait in waits_ms) / ROUNDS, scheduler.output
 
 
-@pytest.mark.xfail(reason="rescue helps no more wake-ups here than the base does: to be mended")
 def test_rescue_frees_wake_ups_from_a_stopped_vcpu(guest):
     guest.shape(STOPS)
     without, _ = share_of_long_waits(guest, BASE)
