@@ -119,6 +119,11 @@ pub fn print_end(total: &VcpuStats) {
             micros(total.wait_max_ns[class] / 1000),
         );
     }
+    println!(
+        "  waits of tasks that bvs placed: {} foreseen, {} in fact",
+        micros(total.bvs_predicted_ns / 1000),
+        micros(total.bvs_actual_ns / 1000),
+    );
     println!("  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
 }
 

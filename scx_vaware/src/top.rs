@@ -84,13 +84,14 @@ fn table(before: &Scrape, now: &Scrape) -> String {
         .map_or(String::new(), |vcpus| format!(", worth {vcpus:.1} cores"));
     let mut text = format!(
         "scx_vaware: {state}, {online} vCPUs{effective}; busy {:.1}, stolen {:.1}, {:.0} \
-         switches/s\n{:>5} {:>6} {:>7} {:>10} {:>12} {:>9}  {}\n",
+         switches/s\n{:>5} {:>6} {:>7} {:>7} {:>10} {:>12} {:>9}  {}\n",
         total("scx_vaware_vcpu_run_seconds_total"),
         total("scx_vaware_vcpu_stolen_seconds_total"),
         total("scx_vaware_vcpu_switches_total"),
         "vCPU",
         "busy",
         "stolen",
+        "stops/s",
         "switches/s",
         "wait/switch",
         "capacity",
@@ -107,12 +108,19 @@ fn table(before: &Scrape, now: &Scrape) -> String {
         let capacity = now
             .value("scx_vaware_vcpu_capacity_ratio", Some(("cpu", cpu)))
             .map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        let straggler = now.value("scx_vaware_vcpu_straggler", Some(("cpu", cpu)));
+        let is = |name: &str| now.value(name, Some(("cpu", cpu))) == Some(1.0);
+        let state = match (is("scx_vaware_vcpu_straggler"), is("scx_vaware_vcpu_banned")) {
+            (true, true) => "straggler, banned",
+            (true, false) => "straggler",
+            (false, true) => "banned",
+            (false, false) => "",
+        };
         text.push_str(&format!(
-            "{cpu:>5} {:>4.0} % {:>5.0} % {switches:>10.0} {wait_us:>9.0} us {capacity:>9}  {}\n",
+            "{cpu:>5} {:>4.0} % {:>5.0} % {:>7.1} {switches:>10.0} {wait_us:>9.0} us {capacity:>9}  \
+             {state}\n",
             100.0 * rate("scx_vaware_vcpu_run_seconds_total"),
             100.0 * rate("scx_vaware_vcpu_stolen_seconds_total"),
-            if straggler == Some(1.0) { "straggler" } else { "" },
+            rate("scx_vaware_vcpu_preemptions_total"),
         ));
     }
     text

@@ -24,115 +24,68 @@ pub struct ActivityOptions {
     pub trust_steal_clock: bool,
 }
 
-/// What a vCPU does, as far as others can tell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It has nothing to run.
-    Idle,
-    /// It runs.
-    Active,
-    /// It has something to run, and has given no sign of life for too long.
-    Stopped,
-}
-
-/// Lengths of periods: how many weigh how much, newer ones more.
-#[derive(Clone, Copy, Debug)]
-pub struct Spans([u32; intf::VAWARE_SPAN_BUCKETS as usize]);
-
-/// The activity of one vCPU. Times and counts are sums since load, averages are moving ones.
-#[derive(Clone, Debug)]
+/// The activity of one vCPU. Times and counts are sums since load.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
-    pub state: State,
-    /// How long it has been in that state; for a stopped one, since its last sign of life.
-    pub for_time: Duration,
-    /// Taken by the hypervisor, from the best source there is.
-    pub stolen: Duration,
-    /// The same by late beats and late wake-ups alone, and by the kernel's steal clock alone (zero
-    /// where there is none). The two are to compare.
+    pub idle: Duration,
+    /// Taken by the hypervisor while it woke from idle.
+    pub stolen_waking: Duration,
+    /// All that was taken, by late beats and late wake-ups alone, and by the kernel's steal clock alone
+    /// (zero where there is none). The two are to compare. Where KVM's clock is gone by, it tells the
+    /// wake-ups in both.
     pub stolen_by_beats: Duration,
     pub stolen_by_clock: Duration,
-    /// That part of `stolen` that was taken while it woke from idle.
-    pub stolen_waking: Duration,
-    pub idle: Duration,
     /// How often it was stopped while it had something to run.
     pub preemptions: u64,
-    pub inactive_average: Duration,
-    pub active_average: Duration,
-    pub wake_average: Duration,
-    /// Beats that a timer added: what vact costs beyond the scheduler's own events.
-    pub timer_beats: u64,
-    /// Beats held up by softirqs, not by the hypervisor.
-    pub late_beats: u64,
-    /// Active periods that ended with a stop, and those that ended because it became idle.
-    pub active_stopped: Spans,
-    pub active_idled: Spans,
-    /// How long it was stopped.
-    pub inactive: Spans,
-    /// From the wake-up of the halted vCPU until it ran.
-    pub wake: Spans,
+    /// Median length of the active periods that a stop ended, newer ones counting more; `None` if there
+    /// was none within the last minute.
+    pub active_typical: Option<Duration>,
+    /// The same of the stops.
+    pub inactive_typical: Option<Duration>,
 }
 
-impl Spans {
-    /// The length in ns from which `bucket` holds periods (`bpf/intf.h`); there are 36, and the last
-    /// has no end.
-    pub fn start_ns(bucket: usize) -> u64 {
-        match bucket {
-            0 => 0,
-            _ => {
-                let octave = 1 << (15 + (bucket - 1) / 2);
-                octave + octave / 2 * ((bucket as u64 - 1) & 1)
-            }
+/// The length in ns from which `bucket` holds periods (`bpf/intf.h`).
+fn span_start_ns(bucket: usize) -> u64 {
+    match bucket {
+        0 => 0,
+        _ => {
+            let octave = 1 << (15 + (bucket - 1) / 2);
+            octave + octave / 2 * ((bucket as u64 - 1) & 1)
         }
     }
+}
 
-    /// The periods by bucket, as a number that fades with a half-life of 8 s.
-    pub fn counts(&self) -> impl Iterator<Item = f64> + '_ {
-        self.0.iter().map(|weight| f64::from(*weight) / f64::from(intf::VAWARE_SPAN_UNIT))
+/// The median of the periods in `spans`, which are taken to be spread evenly within a bucket.
+fn median(spans: &intf::vaware_spans) -> Option<Duration> {
+    let half = spans.weights.iter().map(|weight| f64::from(*weight)).sum::<f64>() / 2.0;
+    let mut below = 0.0;
+    for (bucket, weight) in spans.weights.iter().enumerate().filter(|(_, weight)| **weight > 0) {
+        let weight = f64::from(*weight);
+        if below + weight >= half {
+            let start_ns = span_start_ns(bucket) as f64;
+            let end_ns = span_start_ns(bucket + 1) as f64;
+            let ns = start_ns + (half - below) / weight * (end_ns - start_ns);
+            return Some(Duration::from_nanos(ns as u64));
+        }
+        below += weight;
     }
-
-    /// The length below which `share` (0 to 1) of the periods lie, to within a bucket; `None` if
-    /// there are none.
-    pub fn quantile(&self, share: f64) -> Option<Duration> {
-        let total: f64 = self.counts().sum();
-        let mut below = 0.0;
-        self.counts()
-            .position(|count| {
-                below += count;
-                count > 0.0 && below >= total * share
-            })
-            .map(|bucket| Duration::from_nanos(Self::start_ns(bucket + 1)))
-    }
+    None
 }
 
 impl Activity {
     /// What `raw` says at `now_ns` of the scheduler's clock.
     fn new(raw: &intf::vaware_activity, now_ns: u64) -> Self {
-        let spans = |kind: u32| Spans(raw.spans[kind as usize].weights);
-        let idle = raw.state == intf::vaware_state_VAWARE_STATE_IDLE;
-        let stopped = !idle && raw.due_ns != 0 && now_ns > raw.due_ns;
-        let (state, since_ns) = match (idle, stopped) {
-            (true, _) => (State::Idle, raw.since_ns),
-            (_, true) => (State::Stopped, raw.beat_ns),
-            _ => (State::Active, raw.since_ns),
-        };
+        let is_idle = raw.state == intf::vaware_state_VAWARE_STATE_IDLE;
+        let idle_now_ns = if is_idle { now_ns.saturating_sub(raw.since_ns) } else { 0 };
+        let median_of = |kind: u32| median(&raw.spans[kind as usize]);
         Self {
-            state,
-            for_time: Duration::from_nanos(now_ns.saturating_sub(since_ns)),
-            stolen: Duration::from_nanos(raw.stolen_ns),
-            stolen_by_beats: Duration::from_nanos(raw.beats_stolen_ns),
-            stolen_by_clock: Duration::from_nanos(raw.clock_stolen_ns),
+            idle: Duration::from_nanos(raw.idle_ns + idle_now_ns),
             stolen_waking: Duration::from_nanos(raw.wake_stolen_ns),
-            idle: Duration::from_nanos(raw.idle_ns),
+            stolen_by_beats: Duration::from_nanos(raw.beats_stolen_ns + raw.wake_stolen_ns),
+            stolen_by_clock: Duration::from_nanos(raw.clock_stolen_ns),
             preemptions: u64::from(raw.preemptions),
-            inactive_average: Duration::from_nanos(raw.inactive_avg_ns),
-            active_average: Duration::from_nanos(raw.active_avg_ns),
-            wake_average: Duration::from_nanos(raw.wake_avg_ns),
-            timer_beats: raw.timer_beats,
-            late_beats: raw.late_beats,
-            active_stopped: spans(intf::vaware_span_VAWARE_SPAN_STOPPED),
-            active_idled: spans(intf::vaware_span_VAWARE_SPAN_IDLED),
-            inactive: spans(intf::vaware_span_VAWARE_SPAN_INACTIVE),
-            wake: spans(intf::vaware_span_VAWARE_SPAN_WAKE),
+            active_typical: median_of(intf::vaware_span_VAWARE_SPAN_STOPPED),
+            inactive_typical: median_of(intf::vaware_span_VAWARE_SPAN_INACTIVE),
         }
     }
 }
@@ -164,14 +117,6 @@ impl Gap {
     }
 }
 
-/// What `source` is, for people.
-pub(crate) fn source_name(source: u32) -> &'static str {
-    match source {
-        intf::vaware_steal_source_VAWARE_STEAL_KVM => "KVM steal clock, checked by late beats",
-        _ => "late beats: no steal clock is announced",
-    }
-}
-
 /// Read the activity of vCPUs 0 to `nr_vcpus` from `map`, as it is at `now_ns`.
 pub(crate) fn read(
     map: &impl MapCore,
@@ -191,45 +136,70 @@ pub(crate) fn read(
     vcpus.collect()
 }
 
+/// `newer` with no vCPU idle for less time than in `older`: one that wakes while it is read may end its idle
+/// period a little before the instant of the reading, and counters must not go back.
+pub(crate) fn not_before(mut newer: Vec<Activity>, older: &[Activity]) -> Vec<Activity> {
+    for (newer, older) in newer.iter_mut().zip(older) {
+        newer.idle = newer.idle.max(older.idle);
+    }
+    newer
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A vCPU that was active since 100 ms, beat at 200 ms, and has to beat again at 201 ms.
-    fn active() -> intf::vaware_activity {
+    const MS: u64 = 1_000_000;
+
+    fn raw() -> intf::vaware_activity {
         // SAFETY: a struct of integers, for which zero is a value.
-        let mut raw: intf::vaware_activity = unsafe { std::mem::zeroed() };
-        raw.state = intf::vaware_state_VAWARE_STATE_ACTIVE;
-        raw.since_ns = 100_000_000;
-        raw.beat_ns = 200_000_000;
-        raw.due_ns = 201_000_000;
-        raw
+        unsafe { std::mem::zeroed() }
     }
 
     #[test]
-    fn a_vcpu_is_stopped_once_a_beat_is_long_overdue() {
-        let at = |now_ns| Activity::new(&active(), now_ns);
-        assert_eq!(at(200_500_000).state, State::Active);
-        assert_eq!(at(200_500_000).for_time, Duration::from_micros(100_500));
-        assert_eq!(at(230_000_000).state, State::Stopped);
-        assert_eq!(at(230_000_000).for_time, Duration::from_millis(30));
-    }
-
-    #[test]
-    fn an_idle_vcpu_owes_no_sign_of_life() {
-        let mut raw = active();
+    fn the_idle_period_that_lasts_counts_already() {
+        let mut raw = raw();
+        raw.idle_ns = 40 * MS;
+        raw.since_ns = 100 * MS;
+        let idle_at = |raw: &_, now_ms: u64| Activity::new(raw, now_ms * MS).idle.as_millis();
         raw.state = intf::vaware_state_VAWARE_STATE_IDLE;
-        assert_eq!(Activity::new(&raw, 900_000_000_000).state, State::Idle);
+        assert_eq!((idle_at(&raw, 105), idle_at(&raw, 90)), (45, 40));
+        raw.state = intf::vaware_state_VAWARE_STATE_ACTIVE;
+        assert_eq!(idle_at(&raw, 105), 40);
     }
 
     #[test]
-    fn quantiles_are_bucket_bounds() {
-        let mut spans = Spans([0; 36]);
-        assert_eq!(spans.quantile(0.5), None);
-        spans.0[1] = 90 * intf::VAWARE_SPAN_UNIT;
-        spans.0[20] = 10 * intf::VAWARE_SPAN_UNIT;
-        assert_eq!(spans.quantile(0.5), Some(Duration::from_nanos(49_152)));
-        assert_eq!(spans.quantile(0.95), Some(Duration::from_nanos(Spans::start_ns(21))));
+    fn idle_time_does_not_go_back() {
+        let idle = |ms| vec![Activity { idle: Duration::from_millis(ms), ..Activity::default() }];
+        assert_eq!(not_before(idle(4), &idle(5)), idle(5));
+        assert_eq!(not_before(idle(6), &idle(5)), idle(6));
+        assert_eq!(not_before(idle(6), &[]), idle(6));
+    }
+
+    #[test]
+    fn both_sources_count_wake_ups() {
+        let mut raw = raw();
+        (raw.beats_stolen_ns, raw.wake_stolen_ns, raw.clock_stolen_ns) = (5 * MS, 2 * MS, 7 * MS);
+        let activity = Activity::new(&raw, 0);
+        assert_eq!(activity.stolen_by_beats, activity.stolen_by_clock);
+    }
+
+    #[test]
+    fn a_median_lies_in_the_bucket_that_halves_the_weights() {
+        let mut raw = raw();
+        let inactive = intf::vaware_span_VAWARE_SPAN_INACTIVE as usize;
+        assert_eq!(Activity::new(&raw, 0).inactive_typical, None);
+        raw.spans[inactive].weights[20] = 100;
+        raw.spans[inactive].weights[35] = 99;
+        let typical = Activity::new(&raw, 0).inactive_typical;
+        let bucket = [20, 21].map(|bucket| Some(Duration::from_nanos(span_start_ns(bucket))));
+        assert!(bucket[0] < typical && typical < bucket[1], "{typical:?} in {bucket:?}");
+    }
+
+    #[test]
+    fn buckets_are_half_octaves_from_33_us_on() {
+        let starts = [0, 1, 2, 3, 35].map(span_start_ns);
+        assert_eq!(starts, [0, 1 << 15, 3 << 14, 1 << 16, 1 << 32]);
     }
 
     #[test]

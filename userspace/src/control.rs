@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use probers::snapshot::{Group, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
+use crate::bans::{self, Bans};
 use crate::inputs::{Facts, Inputs, plan};
 use crate::probing::Probing;
 use crate::scheduler::Scheduler;
@@ -25,12 +26,15 @@ pub struct Control {
     probing: Probing,
     loaded: Instant,
     told: Vec<Inputs>,
+    told_at: Instant,
+    bans: Bans,
 }
 
 impl Control {
     /// For a scheduler that was just loaded.
     pub fn new(probing: Probing) -> Self {
-        Self { probing, loaded: Instant::now(), told: Vec::new() }
+        let now = Instant::now();
+        Self { probing, loaded: now, told: Vec::new(), told_at: now, bans: Bans::new() }
     }
 
     /// Go round once: the prober is told what was counted, the kernel half what was found out.
@@ -45,7 +49,10 @@ impl Control {
         let snapshot = self.probing.latest();
         self.told = plan(&facts(online, snapshot.as_deref()), &self.told);
         scheduler.set_inputs(&self.told, VALID)?;
-        telemetry.beat(vcpus, snapshot);
+        let held = self.told_at.elapsed().min(VALID);
+        self.told_at = Instant::now();
+        bans::account(&mut self.bans, held, &self.told, scheduler.policies().bans());
+        telemetry.beat(vcpus, snapshot, self.bans.clone());
         Ok(())
     }
 

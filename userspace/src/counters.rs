@@ -3,16 +3,25 @@
 //! what it reads: they end with this value, and keep no scheduler loaded.
 
 use std::fs;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use libbpf_rs::MapHandle;
+use anyhow::Context;
+use libbpf_rs::{MapHandle, libbpf_sys};
 
+use crate::activity::{self, Activity};
+use crate::intf;
 use crate::stats::{self, Stats};
+
+/// The program that [`read_clocks`] runs.
+const CLOCKS: &str = "vaware_read_clocks";
 
 /// Where the counters of a loaded scheduler are.
 pub struct Counters {
-    pub(crate) map: MapHandle,
+    pub(crate) stats: MapHandle,
+    pub(crate) activity: MapHandle,
     pub(crate) nr_vcpus: u32,
     /// The programs by name.
     pub(crate) programs: Vec<(String, OwnedFd)>,
@@ -24,7 +33,17 @@ impl Counters {
     /// # Errors
     /// What the kernel said of a map that was there at load.
     pub fn stats(&self) -> anyhow::Result<Stats> {
-        stats::read(&self.map, self.nr_vcpus)
+        stats::read(&self.stats, self.nr_vcpus)
+    }
+
+    /// What every possible vCPU has been doing, by number.
+    ///
+    /// # Errors
+    /// What the kernel said of a map or a program that was there at load.
+    pub fn activity(&self) -> anyhow::Result<Vec<Activity>> {
+        let clocks = self.programs.iter().find(|(name, _)| name == CLOCKS);
+        let (_, program) = clocks.context("no program reads the clocks: a fault of this build")?;
+        activity::read(&self.activity, self.nr_vcpus, read_clocks(program.as_fd())?.sched_ns)
     }
 
     /// Run time and runs of each program, if the kernel measures them (`kernel.bpf_stats_enabled`).
@@ -40,6 +59,26 @@ impl Counters {
         };
         self.programs.iter().filter_map(cost).collect()
     }
+}
+
+/// Read the kernel's clocks, with the program of the kernel half that does it.
+///
+/// # Errors
+/// What the kernel said of a program that was there at load.
+pub(crate) fn read_clocks(program: BorrowedFd<'_>) -> anyhow::Result<intf::vaware_clock> {
+    let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0, sched_ns: 0 };
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
+        ctx_in: (&raw mut clock).cast(),
+        ctx_size_in: size_of::<intf::vaware_clock>() as u32,
+        ..Default::default()
+    };
+    // SAFETY: the kernel writes to `clock` alone, up to the size given, before this returns.
+    let ran = unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if ran < 0 {
+        return Err(io::Error::from_raw_os_error(-ran)).context("reading the kernel's clocks");
+    }
+    Ok(clock)
 }
 
 /// The number behind `key` in text of lines such as `key:  number`.

@@ -3,6 +3,7 @@
 //! loop's round, what it finds out of the vCPUs' activity, and what is told of it all: counters, health, metrics.
 
 pub mod activity;
+pub mod bans;
 pub mod cgroups;
 pub mod config;
 pub mod control;

@@ -16,6 +16,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, text};
 use prometheus_client::registry::Registry;
 
+use crate::activity::Activity;
+use crate::bans::Bans;
 use crate::config::Config;
 use crate::health::Report;
 use crate::stats::Stats;
@@ -26,7 +28,7 @@ use probers::vcpus::Vcpus;
 
 /// The most series that a page may have: those of 1024 vCPUs. Where all families do not fit, those of single vCPUs are
 /// left out whole, the least important first, so that no series comes and goes.
-pub const MAX_SERIES: usize = 16_000;
+pub const MAX_SERIES: usize = 18_000;
 
 const PREFIX: &str = "scx_vaware";
 
@@ -70,6 +72,9 @@ pub struct Sample {
     pub health: Report,
     /// The kernel half's counters; `None` while it is not loaded.
     pub stats: Option<Stats>,
+    /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
+    pub activity: Vec<Activity>,
+    pub bans: Bans,
     /// What probing has found, and how long ago.
     pub snapshot: Option<(VcpuSnapshot, Duration)>,
     /// The kernel's own counts of events that sched_ext handled, by the kernel's names.
@@ -172,7 +177,23 @@ mod tests {
             "scx_vaware_state{state=\"starting\"} 0.0",
             "scx_vaware_vcpus{condition=\"online\"} 4.0",
             "# UNIT scx_vaware_vcpu_stolen_seconds seconds",
+            "scx_vaware_vcpu_preemptions_total{cpu=\"2\"} 40002.0",
+            "scx_vaware_vcpu_banned{cpu=\"0\"} 0.0",
+            "scx_vaware_stolen_by_clock_seconds_total 1200.0",
             "# EOF",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn typical_periods_are_those_that_the_scheduler_saw_and_else_those_of_the_probes() {
+        let mut seen = sample(2);
+        seen.activity[1].inactive_typical = None;
+        let page = render(seen, Format::Classic);
+        for line in [
+            "scx_vaware_vcpu_inactive_typical_seconds{cpu=\"0\"} 0.016",
+            "scx_vaware_vcpu_inactive_typical_seconds{cpu=\"1\"} 0.004",
         ] {
             assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
         }
@@ -222,7 +243,7 @@ mod tests {
     #[test]
     fn without_a_scheduler_the_page_still_tells_the_state() {
         let mut stopped = sample(2);
-        stopped.stats = None;
+        (stopped.stats, stopped.activity) = (None, Vec::new());
         stopped.snapshot = None;
         let page = render(stopped, Format::Classic);
         assert!(page.contains("scx_vaware_state{") && !page.contains("decisions_total"));

@@ -95,6 +95,11 @@ impl PolicySet {
         self.0 & policy.bit != 0
     }
 
+    /// Whether vCPUs can be banned from normal work.
+    pub fn bans(self) -> bool {
+        self.0 & intf::vaware_policy_VAWARE_POLICY_RWC as u64 != 0
+    }
+
     /// The set made of the policies with these names.
     ///
     /// # Errors

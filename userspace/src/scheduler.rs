@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::Skel;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject, ProgramInput};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
@@ -18,9 +18,9 @@ use scx_utils::compat::{
 };
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
-use crate::activity::{self, Activity, ActivityOptions, Gap};
+use crate::activity::{self, ActivityOptions, Gap};
 use crate::config::Config;
-use crate::counters::Counters;
+use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::policy::PolicySet;
@@ -58,6 +58,7 @@ pub struct Scheduler<'a> {
     link: Option<Link>,
     vcpus: Vcpus,
     announced: Announced,
+    policies: PolicySet,
     tick_ns: u64,
 }
 
@@ -75,7 +76,8 @@ impl<'a> Scheduler<'a> {
     ) -> Result<Self, Failure> {
         kernel::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
-        let announced = hypervisor::announced();
+        let mut announced = hypervisor::announced();
+        announced.kvm_steal_clock |= activity.trust_steal_clock;
         libbpf_log::keep();
         let mut scheduler = Self::load(storage, config, activity, vcpus, announced)
             .map_err(|error| error.context(libbpf_log::said()))?;
@@ -114,7 +116,7 @@ impl<'a> Scheduler<'a> {
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
-        rodata.steal_source = if announced.kvm_steal_clock || activity.trust_steal_clock {
+        rodata.steal_source = if announced.kvm_steal_clock {
             intf::vaware_steal_source_VAWARE_STEAL_KVM
         } else {
             intf::vaware_steal_source_VAWARE_STEAL_BEATS
@@ -132,7 +134,8 @@ impl<'a> Scheduler<'a> {
         skel.progs.vaware_lock_end.set_autoload(lock_events);
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
-        let mut scheduler = Self { skel, link: None, vcpus, announced, tick_ns: 0 };
+        let mut scheduler =
+            Self { skel, link: None, vcpus, announced, policies: config.policies, tick_ns: 0 };
         scheduler.learn_tick()?;
         Ok(scheduler)
     }
@@ -145,22 +148,8 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
-    /// Read the kernel's clocks.
     fn clocks(&self) -> anyhow::Result<intf::vaware_clock> {
-        let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0, sched_ns: 0 };
-        // SAFETY: plain integers, borrowed for this call alone.
-        let bytes = unsafe {
-            std::slice::from_raw_parts_mut(
-                (&raw mut clock).cast::<u8>(),
-                size_of::<intf::vaware_clock>(),
-            )
-        };
-        self.skel
-            .progs
-            .vaware_read_clocks
-            .test_run(ProgramInput { context_in: Some(bytes), ..Default::default() })
-            .context("reading the kernel's clocks")?;
-        Ok(clock)
+        read_clocks(self.skel.progs.vaware_read_clocks.as_fd())
     }
 
     /// Tell the kernel half what was found out about the vCPUs. It counts for `valid`: call this
@@ -195,7 +184,13 @@ impl<'a> Scheduler<'a> {
     /// Switch policies while the scheduler runs.
     pub fn set_policies(&mut self, policies: PolicySet) -> anyhow::Result<()> {
         self.data()?.policies = policies.bits();
+        self.policies = policies;
         Ok(())
+    }
+
+    /// The policies that are on.
+    pub fn policies(&self) -> PolicySet {
+        self.policies
     }
 
     /// The vCPUs as they were at load.
@@ -203,7 +198,7 @@ impl<'a> Scheduler<'a> {
         &self.vcpus
     }
 
-    /// What the hypervisor announces.
+    /// What the hypervisor announces, or is taken to.
     pub fn announced(&self) -> Announced {
         self.announced
     }
@@ -231,18 +226,11 @@ impl<'a> Scheduler<'a> {
             Ok((name, program.as_fd().try_clone_to_owned()?))
         });
         Ok(Counters {
-            map: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
+            stats: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
+            activity: MapHandle::try_from(&self.skel.maps.vcpu_activity)?,
             nr_vcpus: self.vcpus.nr_ids(),
             programs: programs.collect::<std::io::Result<_>>()?,
         })
-    }
-
-    /// What every possible vCPU has been doing, by number.
-    ///
-    /// # Errors
-    /// What the kernel said of a map that was there at load: a fault of this program.
-    pub fn activity(&self) -> anyhow::Result<Vec<Activity>> {
-        activity::read(&self.skel.maps.vcpu_activity, self.vcpus.nr_ids(), self.clocks()?.sched_ns)
     }
 
     /// Hand the stops that were logged since the last call to `take`. None without
@@ -261,10 +249,13 @@ impl<'a> Scheduler<'a> {
         log.build()?.consume().context("reading the activity log")
     }
 
-    /// Where stolen time is read from.
+    /// Where stolen time is read from, for people.
     pub fn steal_source(&self) -> &'static str {
-        let source = self.skel.maps.rodata_data.as_ref().map_or(0, |rodata| rodata.steal_source);
-        activity::source_name(source)
+        if self.announced.kvm_steal_clock {
+            "KVM steal clock, checked by late beats"
+        } else {
+            "late beats: no KVM steal clock is announced"
+        }
     }
 
     /// How the scheduler ended, or `None` while it runs.

@@ -7,6 +7,8 @@ use probers::hypervisor::{Announced, Hypervisor};
 use probers::snapshot::{Estimate, Group, Topology, Vcpu, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
+use crate::activity::Activity;
+use crate::bans::Ban;
 use crate::config::Config;
 use crate::health::{Report, State};
 use crate::metrics::{Cost, Sample};
@@ -25,7 +27,9 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             last_reload_ok: true,
             ..Report::default()
         },
-        stats: Some(Stats { vcpus: all.into_iter().map(stats).collect() }),
+        stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
+        activity: all.iter().copied().map(activity).collect(),
+        bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
         snapshot: Some((snapshot(nr_vcpus), Duration::from_millis(700))),
         kernel_events: vec![("SCX_EV_SELECT_CPU_FALLBACK".into(), 3)],
         cost: Cost {
@@ -51,11 +55,32 @@ fn stats(vcpu: u32) -> VcpuStats {
     stats
 }
 
+fn activity(vcpu: u32) -> Activity {
+    Activity {
+        idle: Duration::from_secs(800),
+        stolen_waking: Duration::from_secs(20),
+        stolen_by_beats: Duration::from_secs(310),
+        stolen_by_clock: Duration::from_secs(300),
+        preemptions: 40_000 + u64::from(vcpu),
+        active_typical: Some(Duration::from_millis(20)),
+        inactive_typical: Some(Duration::from_millis(16)),
+    }
+}
+
+fn ban(vcpu: u32) -> Ban {
+    let now = is_straggler(vcpu);
+    Ban { now, total: Duration::from_secs(if now { 600 } else { 0 }) }
+}
+
+fn is_straggler(vcpu: u32) -> bool {
+    vcpu % 8 == 7
+}
+
 /// A snapshot of that VM: vCPUs in pairs on cores, one in eight a straggler.
 pub fn snapshot(nr_vcpus: u32) -> VcpuSnapshot {
     let sure = |value: f64| Some(Estimate { value, age_s: 0.5, confidence: 0.9 });
     let vcpu = |id: u32| {
-        let straggler = id % 8 == 7;
+        let straggler = is_straggler(id);
         Vcpu {
             id,
             online: true,

@@ -9,6 +9,8 @@ use probers::hypervisor::{self, Announced};
 use probers::snapshot::VcpuSnapshot;
 use probers::vcpus::Vcpus;
 
+use crate::activity::{self, Activity};
+use crate::bans::Bans;
 use crate::cgroups::CpuCgroups;
 use crate::config::Config;
 use crate::counters::Counters;
@@ -28,6 +30,9 @@ struct Board {
     beat: Instant,
     counters: Option<Counters>,
     snapshot: Option<(Arc<VcpuSnapshot>, Instant)>,
+    bans: Bans,
+    /// As it was on the last page.
+    activity: Vec<Activity>,
     last_scrape: Duration,
 }
 
@@ -48,6 +53,8 @@ impl Telemetry {
             beat: Instant::now(),
             counters: None,
             snapshot: None,
+            bans: Bans::new(),
+            activity: Vec::new(),
             last_scrape: Duration::ZERO,
         }))
     }
@@ -56,6 +63,7 @@ impl Telemetry {
     pub fn running(&self, counters: Counters, announced: Announced) {
         let mut board = self.board();
         board.counters = Some(counters);
+        board.activity = Vec::new();
         board.announced = announced;
         board.report.state = State::Running;
         board.beat = Instant::now();
@@ -92,9 +100,10 @@ impl Telemetry {
     }
 
     /// The control loop has gone round, and knows this of the vCPUs.
-    pub fn beat(&self, vcpus: Option<Vcpus>, snapshot: Option<Arc<VcpuSnapshot>>) {
+    pub fn beat(&self, vcpus: Option<Vcpus>, snapshot: Option<Arc<VcpuSnapshot>>, bans: Bans) {
         let mut board = self.board();
         board.beat = Instant::now();
+        board.bans = bans;
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
@@ -121,12 +130,17 @@ impl Telemetry {
         let began = Instant::now();
         let report = self.report();
         let mut board = self.board();
+        let counters = board.counters.as_ref();
+        let activity = counters.and_then(|counters| counters.activity().ok()).unwrap_or_default();
+        let activity = activity::not_before(activity, &board.activity);
         let sample = Sample {
             config: board.config.clone(),
             vcpus: board.vcpus.clone(),
             announced: board.announced,
             health: report,
-            stats: board.counters.as_ref().and_then(|counters| counters.stats().ok()),
+            stats: counters.and_then(|counters| counters.stats().ok()),
+            activity: activity.clone(),
+            bans: board.bans.clone(),
             snapshot: board
                 .snapshot
                 .as_ref()
@@ -136,10 +150,11 @@ impl Telemetry {
                 cpu: own_cpu_time(),
                 resident_bytes: own_memory_bytes(),
                 last_scrape: board.last_scrape,
-                programs: board.counters.as_ref().map(Counters::programs).unwrap_or_default(),
+                programs: counters.map(Counters::programs).unwrap_or_default(),
             },
         };
         let page = render(sample, format);
+        board.activity = activity;
         board.last_scrape = began.elapsed();
         page
     }

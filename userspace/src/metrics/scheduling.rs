@@ -20,6 +20,18 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("decisions", None, "Decisions that the scheduler took, by kind"),
         decisions.map(|(name, count)| ([("decision", *name)], count as f64)).collect(),
     )?;
+    page.counter(
+        (
+            "bvs_predicted_wait",
+            Some(Unit::Seconds),
+            "Waits of the tasks that bvs placed, as foreseen",
+        ),
+        total.bvs_predicted_ns as f64 / NS_PER_S,
+    )?;
+    page.counter(
+        ("bvs_actual_wait", Some(Unit::Seconds), "Waits of the same tasks, as they were"),
+        total.bvs_actual_ns as f64 / NS_PER_S,
+    )?;
     page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {

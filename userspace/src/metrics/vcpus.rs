@@ -3,12 +3,14 @@
 //! most important families come first: on VMs with very many vCPUs the last ones may not fit.
 
 use std::fmt::Result;
+use std::time::Duration;
 
 use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, Vcpu, VcpuSnapshot, Verdict};
 use prometheus_client::registry::Unit;
 
 use super::page::Page;
 use super::{NS_PER_S, Sample};
+use crate::activity::Activity;
 use crate::stats::VcpuStats;
 
 /// The unit of values from 0 to 1, as Prometheus names it.
@@ -41,10 +43,65 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
             each(|vcpu| vcpu.switches as f64),
         )?;
     }
+    encode_activity(sample, page)?;
     match &sample.snapshot {
         Some((snapshot, _)) => encode_probed(snapshot, page),
         None => Ok(()),
     }
+}
+
+fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
+    let possible = sample.vcpus.possible.iter();
+    let known: Vec<_> =
+        possible.filter_map(|&cpu| Some((cpu, sample.activity.get(cpu as usize)?))).collect();
+    let each = |value: fn(&Activity) -> f64| {
+        known.iter().map(|(cpu, activity)| ([("cpu", *cpu)], value(activity))).collect()
+    };
+    page.counters(
+        ("vcpu_idle", Some(Unit::Seconds), "Time that it had nothing to run"),
+        each(|activity| activity.idle.as_secs_f64()),
+    )?;
+    page.counters(
+        (
+            "vcpu_wake_stolen",
+            Some(Unit::Seconds),
+            "Time that the hypervisor let it wait to wake up",
+        ),
+        each(|activity| activity.stolen_waking.as_secs_f64()),
+    )?;
+    page.counters(
+        ("vcpu_preemptions", None, "Times that it was stopped while it had something to run"),
+        each(|activity| activity.preemptions as f64),
+    )?;
+    let banned = sample.bans.iter().map(|(cpu, ban)| ([("cpu", *cpu)], f64::from(ban.now)));
+    page.gauges(
+        ("vcpu_banned", None, "1 while normal work is kept away from it"),
+        banned.collect(),
+    )?;
+    let banned = sample.bans.iter().map(|(cpu, ban)| ([("cpu", *cpu)], ban.total.as_secs_f64()));
+    page.counters(
+        ("vcpu_banned", Some(Unit::Seconds), "Time that normal work was kept away from it"),
+        banned.collect(),
+    )?;
+
+    let typical = |seen: fn(&Activity) -> Option<Duration>,
+                   probed: fn(&Vcpu) -> Option<Estimate>| {
+        let found = |cpu| sample.snapshot.as_ref().and_then(|(snapshot, _)| snapshot.vcpu(cpu));
+        let seconds = known.iter().filter_map(|(cpu, activity)| {
+            let probed = || Some(probed(found(*cpu)?)?.value / NS_PER_S);
+            let seconds = seen(activity).map(|typical| typical.as_secs_f64()).or_else(probed)?;
+            Some(([("cpu", *cpu)], seconds))
+        });
+        seconds.collect()
+    };
+    page.gauges(
+        ("vcpu_inactive_typical", Some(Unit::Seconds), "Median time for which it was stopped"),
+        typical(|seen| seen.inactive_typical, |probed| probed.inactive_p50_ns),
+    )?;
+    page.gauges(
+        ("vcpu_active_typical", Some(Unit::Seconds), "Median time that it ran until a stop"),
+        typical(|seen| seen.active_typical, |probed| probed.active_p50_ns),
+    )
 }
 
 fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
@@ -59,6 +116,23 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
     }
     page.gauges(("vcpus", None, "vCPUs by condition; one can be in several"), conditions)?;
 
+    if !sample.activity.is_empty() {
+        let sum = |value: fn(&Activity) -> Duration| {
+            sample.activity.iter().map(value).sum::<Duration>().as_secs_f64()
+        };
+        page.counter(
+            ("stolen_by_beats", Some(Unit::Seconds), "All stolen time, as late beats tell it"),
+            sum(|activity| activity.stolen_by_beats),
+        )?;
+        page.counter(
+            (
+                "stolen_by_clock",
+                Some(Unit::Seconds),
+                "The same, as the kernel's steal clock tells it; 0 where the hypervisor gives none",
+            ),
+            sum(|activity| activity.stolen_by_clock),
+        )?;
+    }
     let Some((snapshot, _)) = &sample.snapshot else { return Ok(()) };
     if let Some(effective) = snapshot.effective_vcpus {
         page.gauge(
@@ -94,10 +168,6 @@ fn encode_probed(snapshot: &VcpuSnapshot, page: &mut Page<'_>) -> Result {
     page.gauges(
         ("vcpu_speed", ratio(), "Speed while it runs, relative to the best vCPU"),
         each(|vcpu| vcpu.speed_ratio, 1.0),
-    )?;
-    page.gauges(
-        ("vcpu_inactive_typical", Some(Unit::Seconds), "Median time for which it was stopped"),
-        each(|vcpu| vcpu.inactive_p50_ns, 1.0 / NS_PER_S),
     )?;
     page.gauges(
         ("vcpu_wakeup_latency", Some(Unit::Seconds), "Median time to wake it when it is halted"),
