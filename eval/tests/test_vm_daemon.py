@@ -39,6 +39,12 @@ def test_metrics_follow_what_happens(guest):
         stolen_0 = 'scx_vaware_vcpu_stolen_seconds_total{cpu="0"}'
         used_s = sum(value(after, name) - value(before, name) for name in (run_0, stolen_0))
         assert 1 < used_s < LIMIT_S
+        idle = [f'scx_vaware_vcpu_idle_seconds_total{{cpu="{cpu}"}}' for cpu in range(1, 4)]
+        idle_s = sum(value(after, name) - value(before, name) for name in idle)
+        assert 1 < idle_s < 3 * LIMIT_S
+        # Only what the wake-ups and the stops of all vCPUs add up to was taken from one of them.
+        assert value(after, stolen_0) <= value(after, "scx_vaware_stolen_by_beats_seconds_total")
+        assert value(after, 'scx_vaware_vcpu_banned{cpu="3"}') in (0, 1)
         assert value(after, "scx_vaware_kernel_sched_ext_enabled") == 1
         assert value(after, 'scx_vaware_vcpus{condition="online"}') == 4
         assert value(after, "process_resident_memory_bytes") > 1e6
