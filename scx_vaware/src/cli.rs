@@ -15,12 +15,13 @@ use crate::top::TopOptions;
 
 const EXIT_CODES: &str = "\
 Exit codes:
-   0  ended as asked                      77  not enough rights
-   1  any other failure                   78  wrong configuration
-   2  wrong command line                  79  cgroups limit CPU time, see --allow-quota
-  69  this kernel cannot run it           86  ejected by the kernel while it ran
-  73  cannot serve metrics there          87  ended from outside by an operator (SysRq-S)
-  75  another scheduler is loaded";
+   0  ended as asked                      75  another scheduler is loaded
+   1  any other failure                   77  not enough rights
+   2  wrong command line                  78  wrong configuration
+   3  probe --check: not met              79  cgroups limit CPU time, see --allow-quota
+   4  probe --check: too little is known  86  ejected by the kernel while it ran
+  69  this kernel cannot run it           87  ended from outside by an operator (SysRq-S)
+  73  cannot serve metrics there";
 
 /// A vCPU-aware CPU scheduler for the inside of a cloud VM.
 #[derive(Parser)]

@@ -6,13 +6,16 @@ use std::str::FromStr;
 
 use probers::snapshot::{Estimate, Vcpu, VcpuSnapshot, Verdict};
 
+/// The least and the most that a value can be, by what is known well enough.
+type Range = (f64, f64);
+
 /// What a condition can be about.
 #[derive(Clone, Copy)]
 enum Subject {
     /// A value of each online vCPU.
     EachVcpu(fn(&Vcpu) -> Option<Estimate>, f64),
     /// A value of the VM.
-    Vm(fn(&VcpuSnapshot) -> Option<f64>),
+    Vm(fn(&VcpuSnapshot) -> Range),
 }
 
 /// The subjects by name; times are in ms.
@@ -23,23 +26,41 @@ const SUBJECTS: [(&str, Subject); 11] = [
     ("stolen", Subject::EachVcpu(|vcpu| vcpu.stolen_ratio, 1.0)),
     ("wakeup_ms", Subject::EachVcpu(|vcpu| vcpu.wakeup_latency_ns, 1e-6)),
     ("inactive_p95_ms", Subject::EachVcpu(|vcpu| vcpu.inactive_p95_ns, 1e-6)),
-    ("effective", Subject::Vm(|found| found.effective_vcpus.map(|effective| effective.value))),
-    ("online", Subject::Vm(|found| Some(count(found, |vcpu| vcpu.online)))),
-    ("stragglers", Subject::Vm(|found| Some(found.stragglers().count() as f64))),
-    (
-        "stacked",
-        Subject::Vm(|found| found.topology.age_s.map(|_| found.topology.nr_stacked() as f64)),
-    ),
-    (
-        "unknown",
-        Subject::Vm(|found| {
-            Some(count(found, |vcpu| vcpu.online && vcpu.verdict == Verdict::Unknown))
-        }),
-    ),
+    ("effective", Subject::Vm(effective)),
+    ("online", Subject::Vm(|found| range(online(found).count(), 0))),
+    ("stragglers", Subject::Vm(|found| range(found.stragglers().count(), unknown(found)))),
+    ("stacked", Subject::Vm(stacked)),
+    ("unknown", Subject::Vm(|found| range(unknown(found), 0))),
 ];
 
-fn count(found: &VcpuSnapshot, condition: impl Fn(&Vcpu) -> bool) -> f64 {
-    found.vcpus.iter().filter(|vcpu| condition(vcpu)).count() as f64
+fn online(found: &VcpuSnapshot) -> impl Iterator<Item = &Vcpu> {
+    found.vcpus.iter().filter(|vcpu| vcpu.online)
+}
+
+fn unknown(found: &VcpuSnapshot) -> usize {
+    online(found).filter(|vcpu| vcpu.verdict == Verdict::Unknown).count()
+}
+
+/// So many for sure, and so many more perhaps.
+fn range(sure: usize, perhaps: usize) -> Range {
+    (sure as f64, (sure + perhaps) as f64)
+}
+
+/// A vCPU whose share is not known gives something from nothing to a whole core.
+fn effective(found: &VcpuSnapshot) -> Range {
+    online(found).fold((0.0, 0.0), |(least, most), vcpu| {
+        let share = vcpu.share_ratio.and_then(|share| share.trusted());
+        (least + share.unwrap_or(0.0), most + share.unwrap_or(1.0))
+    })
+}
+
+fn stacked(found: &VcpuSnapshot) -> Range {
+    let topology = &found.topology;
+    if topology.age_s.is_none() {
+        return range(0, online(found).count());
+    }
+    let all = topology.stacks.iter().map(|stack| stack.members.len()).sum::<usize>();
+    range(topology.nr_stacked(), all - topology.nr_stacked())
 }
 
 type Comparison = fn(f64, f64) -> bool;
@@ -65,42 +86,61 @@ struct Condition {
 #[derive(Clone)]
 pub struct Check(Vec<Condition>);
 
+/// Why a check is not met, or not decided: sentences for people.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    pub unmet: Vec<String>,
+    /// What is not known well enough to say.
+    pub undecided: Vec<String>,
+}
+
 impl Check {
-    /// Why it is not met, a sentence for each reason; empty if it is met. What is not known does not meet
-    /// anything.
-    pub fn failures(&self, found: &VcpuSnapshot) -> Vec<String> {
-        self.0.iter().flat_map(|condition| condition.failures(found)).collect()
+    /// Whether all conditions hold.
+    pub fn judge(&self, found: &VcpuSnapshot) -> Outcome {
+        let mut outcome = Outcome::default();
+        for condition in &self.0 {
+            condition.judge(found, &mut outcome);
+        }
+        outcome
     }
 }
 
 impl Condition {
-    fn failures(&self, found: &VcpuSnapshot) -> Vec<String> {
-        let text = &self.text;
+    fn judge(&self, found: &VcpuSnapshot, outcome: &mut Outcome) {
         match self.subject {
-            Subject::Vm(value) => match value(found) {
-                Some(value) if (self.holds)(value, self.bound) => Vec::new(),
-                Some(value) => vec![format!("{text} is not met: it is {}", Rounded(value))],
-                None => vec![format!("{text} is not met: nothing is known of it")],
-            },
-            Subject::EachVcpu(estimate, scale) => found
-                .vcpus
-                .iter()
-                .filter(|vcpu| vcpu.online)
-                .filter_map(|vcpu| {
-                    let value = estimate(vcpu).map(|estimate| estimate.value * scale);
-                    match value {
-                        Some(value) if (self.holds)(value, self.bound) => None,
-                        Some(value) => Some(format!(
-                            "{text} is not met: vCPU {} has {}",
-                            vcpu.id,
-                            Rounded(value)
-                        )),
-                        None => {
-                            Some(format!("{text} is not met: nothing is known of vCPU {}", vcpu.id))
+            Subject::Vm(value) => {
+                let (least, most) = value(found);
+                let is = format!("it is {} to {}", Rounded(least), Rounded(most));
+                self.judge_value((least, most), "it is", is, outcome);
+            }
+            Subject::EachVcpu(estimate, scale) => {
+                for vcpu in online(found) {
+                    let guess = estimate(vcpu);
+                    let known = guess.and_then(|guess| guess.trusted()).map(|value| value * scale);
+                    let range = known.map_or((f64::MIN, f64::MAX), |value| (value, value));
+                    let open = match guess {
+                        Some(guess) => {
+                            format!("vCPU {} has {}?", vcpu.id, Rounded(guess.value * scale))
                         }
-                    }
-                })
-                .collect(),
+                        None => format!("nothing is known of vCPU {}", vcpu.id),
+                    };
+                    self.judge_value(range, &format!("vCPU {} has", vcpu.id), open, outcome);
+                }
+            }
+        }
+    }
+
+    /// Judge a value in `range`; `has` says whose it is, and `open` what is known of it if that is too little.
+    fn judge_value(&self, (least, most): Range, has: &str, open: String, outcome: &mut Outcome) {
+        let (text, bound) = (&self.text, self.bound);
+        match ((self.holds)(least, bound), (self.holds)(most, bound)) {
+            (true, true) => {}
+            (false, false) if bound <= least || bound >= most => {
+                outcome.unmet.push(format!("{text} is not met: {has} {}", Rounded(least)));
+            }
+            _ => outcome.undecided.push(format!(
+                "{text} is undecided: {open}, not known well enough; probe for longer with --duration"
+            )),
         }
     }
 }
@@ -145,6 +185,7 @@ fn condition(text: &str) -> Result<Condition, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use probers::snapshot::Group;
 
     fn snapshot(shares: &[Option<f64>]) -> VcpuSnapshot {
         let vcpus = shares.iter().zip(0..).map(|(share, id)| Vcpu {
@@ -157,19 +198,23 @@ mod tests {
         VcpuSnapshot { vcpus: vcpus.collect(), ..VcpuSnapshot::default() }
     }
 
-    fn failures(check: &str, found: &VcpuSnapshot) -> Option<Vec<String>> {
-        check.parse::<Check>().ok().map(|check| check.failures(found))
+    fn judge(check: &str, found: &VcpuSnapshot) -> Outcome {
+        check.parse::<Check>().map(|check| check.judge(found)).unwrap_or_default()
+    }
+
+    fn is_met(check: &str, found: &VcpuSnapshot) -> bool {
+        judge(check, found) == Outcome::default()
     }
 
     #[test]
     fn each_online_vcpu_has_to_meet_it() {
-        let mut found = snapshot(&[Some(0.9), Some(0.5), None]);
-        let unmet = failures("share >= 0.8", &found).unwrap_or_default();
+        let mut found = snapshot(&[Some(0.9), Some(0.5), Some(0.7)]);
+        let unmet = judge("share >= 0.8", &found).unmet;
         assert_eq!(unmet.len(), 2, "{unmet:?}");
         assert!(unmet[0].contains("vCPU 1 has 0.500") && unmet[1].contains("vCPU 2"), "{unmet:?}");
         found.vcpus[1].online = false;
         found.vcpus[2].online = false;
-        assert_eq!(failures("share>=0.8", &found), Some(Vec::new()));
+        assert!(is_met("share>=0.8", &found));
     }
 
     #[test]
@@ -181,26 +226,63 @@ mod tests {
             "share==0.5",
             "share>0.4",
             "share<0.6",
-            "wakeup_ms<3, stragglers==0",
+            "wakeup_ms<3, stragglers<2",
             "online==1",
             "unknown==1",
+            "effective==0.5",
         ] {
-            assert_eq!(failures(met, &found), Some(Vec::new()), "{met}");
+            assert!(is_met(met, &found), "{met}: {:?}", judge(met, &found));
         }
         for unmet in
-            ["share>0.5", "share<0.5", "share>=0.1,stragglers>0", "effective>=1", "wakeup_ms<1"]
+            ["share>0.5", "share<0.5", "share>=0.1,stragglers>1", "effective>=1", "wakeup_ms<1"]
         {
-            assert_eq!(failures(unmet, &found).map(|unmet| unmet.len()), Some(1), "{unmet}");
+            assert_eq!(judge(unmet, &found).unmet.len(), 1, "{unmet}");
         }
     }
 
     #[test]
-    fn stacks_that_nobody_looked_for_are_not_known() {
-        let mut found = snapshot(&[Some(1.0)]);
-        let unmet = failures("stacked==0", &found).unwrap_or_default();
-        assert!(unmet.iter().any(|why| why.contains("nothing is known")), "{unmet:?}");
+    fn what_is_not_known_well_enough_decides_nothing_and_is_named() {
+        let mut found = snapshot(&[Some(0.9), Some(0.1), None]);
+        if let Some(share) = &mut found.vcpus[1].share_ratio {
+            share.confidence = 0.4;
+        }
+        for check in ["share>=0.8", "share<0.95", "share==0.1"] {
+            let outcome = judge(check, &found);
+            let [one, two] = outcome.undecided.as_slice() else {
+                unreachable!("{check}: {outcome:?}");
+            };
+            assert!(one.contains("vCPU 1 has 0.100?") && one.contains("--duration"), "{one}");
+            assert!(two.contains("nothing is known of vCPU 2"), "{two}");
+        }
+        assert_eq!(judge("share>0.95", &found).unmet.len(), 1);
+    }
+
+    #[test]
+    fn values_of_the_vm_are_decided_as_far_as_its_vcpus_are_known() {
+        let mut found = snapshot(&[Some(0.9), None, None]);
+        found.vcpus[0].verdict = Verdict::Good;
+        for decided in ["effective<3", "stragglers<=2", "unknown==2", "online==3"] {
+            assert!(is_met(decided, &found), "{decided}: {:?}", judge(decided, &found));
+        }
+        for unmet in ["effective>2.95", "stragglers==3", "effective==0.5"] {
+            assert_eq!(judge(unmet, &found).unmet.len(), 1, "{unmet}");
+        }
+        for open in ["effective>=2", "stragglers==0", "stragglers==1", "stragglers==2"] {
+            let outcome = judge(open, &found);
+            assert_eq!((outcome.unmet.len(), outcome.undecided.len()), (0, 1), "{open}");
+        }
+    }
+
+    #[test]
+    fn stacks_count_when_they_are_sure() {
+        let mut found = snapshot(&[Some(1.0), Some(1.0)]);
+        assert_eq!(judge("stacked==0", &found).undecided.len(), 1); // nobody looked
         found.topology.age_s = Some(1.0);
-        assert_eq!(failures("stacked==0", &found), Some(Vec::new()));
+        assert!(is_met("stacked==0", &found));
+        found.topology.stacks = vec![Group { members: vec![0, 1], confidence: 0.2 }];
+        assert_eq!(judge("stacked==0", &found).undecided.len(), 1);
+        found.topology.stacks[0].confidence = 0.9;
+        assert_eq!(judge("stacked==0", &found).unmet.len(), 1);
     }
 
     #[test]

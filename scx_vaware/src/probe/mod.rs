@@ -27,10 +27,11 @@ use userspace::config::probe_budget_percent;
 use userspace::failure::Failure;
 
 use crate::cli::seconds;
-use check::Check;
+use check::{Check, Outcome};
 
-/// The exit code when `--check` is not met.
+/// The exit codes when `--check` is not met, and when too little is known to say.
 const CHECK_UNMET: u8 = 3;
+const CHECK_UNDECIDED: u8 = 4;
 /// Enough for every kind of look at an idle VM and at a busy one, and to be sure of an idle VM's stacks.
 const DURATION: Duration = Duration::from_secs(6);
 /// More than any step of the prober takes, on a VM that runs at all.
@@ -54,9 +55,9 @@ pub struct ProbeOptions {
     /// Go on, and show each new snapshot.
     #[arg(long)]
     watch: bool,
-    /// Exit with 3 unless this is met, for example 'share>=0.8,stragglers==0'. About each vCPU: share,
-    /// speed, capacity, stolen, wakeup_ms, inactive_p95_ms; about the VM: effective, online,
-    /// stragglers, stacked, unknown.
+    /// Exit with 3 if this is not met, with 4 if what counts is not known well enough, for example
+    /// 'share>=0.8,stragglers==0'. About each vCPU: share, speed, capacity, stolen, wakeup_ms,
+    /// inactive_p95_ms; about the VM: effective, online, stragglers, stacked, unknown.
     #[arg(long, value_name = "CONDITIONS", conflicts_with = "watch")]
     check: Option<Check>,
     /// Probe nothing, but find the groups of a recorded latency matrix: a CSV file with one-way
@@ -96,11 +97,15 @@ pub fn run(options: &ProbeOptions) -> Result<ExitCode, Failure> {
     }
     let found = with_topology(wait(options, &service)?, topology.as_ref(), 2 * PASS_LIMIT);
     show.print(&found, true)?;
-    let unmet = options.check.as_ref().map(|check| check.failures(&found)).unwrap_or_default();
-    for reason in &unmet {
+    let outcome = options.check.as_ref().map(|check| check.judge(&found)).unwrap_or_default();
+    for reason in outcome.unmet.iter().chain(&outcome.undecided) {
         eprintln!("scx_vaware: {reason}");
     }
-    Ok(if unmet.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(CHECK_UNMET) })
+    Ok(match outcome {
+        Outcome { unmet, .. } if !unmet.is_empty() => ExitCode::from(CHECK_UNMET),
+        Outcome { undecided, .. } if !undecided.is_empty() => ExitCode::from(CHECK_UNDECIDED),
+        _ => ExitCode::SUCCESS,
+    })
 }
 
 fn start(options: &ProbeOptions, announced: Announced) -> Result<Service, Failure> {
