@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What a VM can know of itself. Knows nothing of policies, BPF or HTTP.
 
+mod budget;
 pub mod claims;
 pub mod hypervisor;
 pub mod service;

@@ -9,7 +9,6 @@
 //! Pinned wake-ups at random instants would be cheaper, but tell of the timer as much as of the vCPU:
 //! where a thread of the hypervisor serves timers (QEMU's TCG), they are as late as that thread is.
 
-mod budget;
 mod estimate;
 mod habit;
 pub mod passive;

@@ -4,11 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use super::Settings;
 use super::estimate::Observation;
 use super::passive::Times;
 use super::state::Wanted;
 use super::worker::BurstOrder;
-use super::{Settings, budget};
+use crate::budget;
 use crate::snapshot::Estimate;
 
 /// The first light look follows the start so soon: two readings tell which vCPUs are busy.

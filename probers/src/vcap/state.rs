@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use super::Settings;
-use super::budget::Budget;
 use super::estimate::{Average, Observation, ShareEstimator};
 use super::habit::Habit;
 use super::passive::Times;
 use super::spans::Spans;
 use super::worker::BurstReport;
+use crate::budget::Budget;
 use crate::snapshot::{Estimate, Vcpu, Verdict};
 use crate::thread::Priority;
 

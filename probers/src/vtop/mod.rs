@@ -6,7 +6,6 @@
 //! [`plan`] chooses the few pairs to probe, [`validate`] those to probe again, [`prober`] holds it all,
 //! and [`watch`] keeps it up to date in the background.
 
-mod allowance;
 mod idle;
 pub mod label;
 pub mod live;

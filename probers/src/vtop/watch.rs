@@ -7,15 +7,19 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use super::allowance::Allowance;
 use super::live::Live;
 use super::prober::Prober;
+use crate::budget::Budget;
 use crate::snapshot::Topology;
-use crate::thread::{Priority, set_priority};
+use crate::thread::{Priority, monotonic_ns, set_priority};
 use crate::vcpus::Vcpus;
 
 /// How long one pass may take. What is open then stays out of the topology.
 pub const PASS_LIMIT: Duration = Duration::from_secs(5);
+
+/// What the first passes may use of a vCPU beyond the budget: until they have found the topology it is
+/// of no use to anybody, and a stack takes some passes to be sure of.
+const FIRST_PASSES: Duration = Duration::from_secs(3);
 
 /// What was found last.
 #[derive(Default)]
@@ -42,7 +46,7 @@ impl Watch {
         let found = Arc::<(Mutex<Found>, Condvar)>::default();
         let stop = Arc::<AtomicBool>::default();
         let (its_found, its_stop) = (Arc::clone(&found), Arc::clone(&stop));
-        let work = move || probe(&its_found, &its_stop, interval, Allowance::new(budget_ratio));
+        let work = move || probe(&its_found, &its_stop, interval, budget_ratio);
         let thread = thread::Builder::new().name("vaware-vtop".into()).spawn(work)?;
         Ok(Self { found, stop, thread: thread.thread().clone() })
     }
@@ -81,13 +85,16 @@ fn probe(
     found: &(Mutex<Found>, Condvar),
     stop: &AtomicBool,
     interval: Duration,
-    mut allowance: Allowance,
+    budget_ratio: f64,
 ) {
     // The thread that asks must not wait for the VM's work either; without the right it does.
     let _ = set_priority(Priority::Realtime);
+    // Next to nothing is enough to bring every rest to an end.
+    let mut budget = Budget::with_credit(budget_ratio.max(0.001), FIRST_PASSES, monotonic_ns());
     let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
+        budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
         let pass = pass(&mut prober);
         let mut latest = lock(&found.0);
         match pass {
@@ -98,11 +105,11 @@ fn probe(
         }
         drop(latest);
         found.1.notify_all();
-        let elapsed = begin.elapsed();
         let used = prober.as_mut().map_or(Duration::ZERO, |(_, prober)| prober.source_mut().used());
+        budget.spend(used.as_nanos() as u64);
         // From begin to begin, but never without a rest.
-        let rest = interval.saturating_sub(elapsed).max(interval / 2);
-        let next = Instant::now() + rest.max(allowance.rest_after(used, elapsed));
+        let rest = interval.saturating_sub(begin.elapsed()).max(interval / 2);
+        let next = Instant::now() + rest.max(budget.rest(monotonic_ns()));
         while !stop.load(Ordering::Relaxed) && Instant::now() < next {
             thread::park_timeout(next.saturating_duration_since(Instant::now()));
         }
