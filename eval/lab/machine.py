@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import host
+from . import console, host
 from .channel import Channel
 from .errors import LabError, notice
 from .kernels import Kernel
@@ -23,6 +23,7 @@ GUEST = Path(__file__).parent / "guest"
 PROJECT = Path(__file__).parents[2]
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # tmpfs in the guest
 POLL_S = 0.02
+REAPED_S = 1  # from the end of QEMU's line to that of its process
 TIMERS_PRIORITY = 20  # of SCHED_FIFO: above a competitor's (competitor.c)
 
 
@@ -51,6 +52,7 @@ class Machine:
     def __init__(self, run: Run, config: Config):
         self._run = run
         self._processes: list[subprocess.Popen] = []
+        self._stopped = False
         self.channel: Channel | None = None
         self.share = run.path / "share"
         self.console = run.path / "console.log"
@@ -88,18 +90,22 @@ class Machine:
             except LabError as why:
                 raise BootFailed(f"{why.message}{self.epitaph()}") from None
             if time.monotonic() - began - taken_s > timeout_s:
-                raise BootFailed(f"the guest was not up after {timeout_s:g} s")
+                raise BootFailed(f"the guest was not up after {timeout_s:g} s{self.epitaph()}")
 
     def epitaph(self) -> str:
-        """Why the guest died, as the console tells it: ' (Kernel panic ...)', or nothing."""
-        if not self.console.exists():
+        """Why the guest died, in brackets: how QEMU ended, and what the console said last.
+
+        Nothing of a machine that was stopped on purpose.
+        """
+        if self._stopped:
             return ""
-        text = self.console.read_text(errors="replace")
-        panics = re.findall(r"Kernel panic[^\r\n]*", text)
-        return f" ({panics[-1]})" if panics else ""
+        causes = [self._end_of_qemu(), console.epitaph(self.console, self._run.id)]
+        told = "; ".join(filter(None, causes))
+        return f" ({told})" if told else ""
 
     def stop(self) -> None:
         """End the machine at once; its disk is the host's and read-only, nothing can be lost."""
+        self._stopped = True
         if self.channel:
             self.channel.close()
         for process in reversed(self._processes):
@@ -176,6 +182,16 @@ class Machine:
                     raise BootFailed(f"QEMU ended at once{self.epitaph()}") from None
                 time.sleep(POLL_S)
 
+    def _end_of_qemu(self) -> str:
+        """How QEMU ended, unless it runs or the guest has powered off."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            code = self._qemu.wait(REAPED_S)
+            if code < 0:
+                return f"QEMU was ended by signal {-code}"
+            if code > 0:
+                return f"QEMU ended with {code}: {self._last_said('qemu.log')}"
+        return ""
+
     def _check_alive(self) -> None:
         if self.channel.closed.is_set() or self._qemu.poll() is not None:
             raise BootFailed(f"the guest died while booting{self.epitaph()}")
@@ -197,9 +213,12 @@ class Machine:
     def _wait_for_socket(self, path: Path, process: subprocess.Popen, log: str) -> None:
         while not path.exists():
             if process.poll() is not None:
-                said = (self._run.path / log).read_text(errors="replace").strip().split("\n")[-1]
-                raise BootFailed(f"{os.path.basename(process.args[0])} ended at once: {said}")
+                name = os.path.basename(process.args[0])
+                raise BootFailed(f"{name} ended at once: {self._last_said(log)}")
             time.sleep(POLL_S)
+
+    def _last_said(self, log: str) -> str:
+        return (self._run.path / log).read_text(errors="replace").strip().split("\n")[-1]
 
 
 def vcpu_tids(tasks: Path) -> list[int]:

@@ -194,20 +194,16 @@ class Vm:
 
     def _boot(self) -> Machine:
         reason = ""
-        record = kernels.cache().parent / "failed-boot.log"
         for attempt in range(1, BOOTS + 1):
             try:
                 return self._boot_once()
             except BootFailed as why:
                 reason = str(why)
-                record.parent.mkdir(parents=True, exist_ok=True)
-                with contextlib.suppress(OSError):
-                    shutil.copy(self._run.path / "console.log", record)
                 if attempt < BOOTS:
                     notice(f"boot {attempt} of {BOOTS} failed, {reason}; trying again.")
         raise LabError(
             f"{self.kernel.release} did not come up in {BOOTS} boots, the last time because "
-            f"{reason}; look into {record} and try another kernel (vlab kernels) or more memory",
+            f"{reason}; try another kernel (vlab kernels) or more memory",
             EX_NOT_UP,
         )
 

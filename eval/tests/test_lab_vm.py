@@ -257,7 +257,7 @@ def test_a_guest_that_panics_is_booted_again_and_then_reported(monkeypatch, caps
     with pytest.raises(LabError) as error:
         Vm(vcpus=1, memory_mib=1024, shape="floating:1", append="init=/nonexistent").up()
     assert error.value.exit_code == 75
-    assert "Kernel panic" in error.value.message
+    assert "Kernel panic" in error.value.message and "consoles/" in error.value.message
     assert "boot 1 of 2 failed" in capsys.readouterr().err
     mine = [run for run in runs.live() if run["pid"] == os.getpid()]
     assert len(mine) <= 1  # that of the other tests
