@@ -163,7 +163,11 @@ pub fn steal_clock(announced: bool, claimed_ratio: f64, found: &VcpuSnapshot) ->
         .collect();
     let seen_ratio = seen.iter().sum::<f64>() / seen.len().max(1) as f64;
     if !announced {
-        return Finding::ok(CHECK, "none announced: stolen time is found by probes and heartbeats");
+        return Finding::ok(
+            CHECK,
+            "KVM's is not announced: stolen time is found by late beats and probes, and what the \
+             kernel says of it is only compared with",
+        );
     }
     if seen.is_empty() || seen_ratio < NOTICEABLE {
         return Finding::ok(CHECK, "announced; nothing was stolen that it could be checked by");
