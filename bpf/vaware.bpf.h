@@ -250,10 +250,8 @@ static inline bool is_pinned(const struct task_struct *p)
 
 static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
 {
-	/* A burst that is under way counts at once: a task that never sleeps has no other. */
-	u64 burst_ns = t->burst_ns > t->burst_avg_ns ? t->burst_ns : t->burst_avg_ns;
-
-	return account_class(is_best_effort(p), is_vcpu_kthread(p), burst_ns);
+	return account_class(is_best_effort(p), is_vcpu_kthread(p),
+			     account_burst_ns(t->burst_avg_ns, t->burst_ns));
 }
 
 static inline void kick(s32 cpu, u64 flags)

@@ -37,6 +37,15 @@ static inline u32 account_stolen_1024(u32 share_1024, u64 run_ns, u64 stolen_ns)
 	return (share_1024 * (1024 - weight) + stolen_ns * 1024 / total_ns * weight) / 1024;
 }
 
+/*
+ * Return what a task runs between two sleeps, in ns: what it did on average, or does already. A
+ * burst that is under way counts at once, for a task that never sleeps has no other.
+ */
+static inline u64 account_burst_ns(u64 average_ns, u64 burst_ns)
+{
+	return average_ns > burst_ns ? average_ns : burst_ns;
+}
+
 /* Return the class of a task (enum vaware_class) from its policy and its burst. */
 static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 burst_ns)
 {

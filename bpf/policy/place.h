@@ -6,6 +6,7 @@
 #define VAWARE_POLICY_PLACE_H
 
 #include "../intf.h"
+#include "account.h"
 #include "tunables.h"
 
 /*
@@ -40,14 +41,14 @@ static inline u32 place_fit_1024(u32 capacity_1024, bool sibling_busy)
 }
 
 /*
- * Return how long a task is expected to run when it is placed, in ns: as long as it ran on average
- * before it slept, or does already, but no longer than it stays where it is put.
+ * Return how long a task is expected to run when it is placed, in ns: its burst, but no longer than
+ * it stays where it is put.
  */
 static inline u64 place_burst_ns(u64 average_ns, u64 burst_ns)
 {
-	u64 longer_ns = average_ns > burst_ns ? average_ns : burst_ns;
+	u64 whole_ns = account_burst_ns(average_ns, burst_ns);
 
-	return longer_ns < SLICE_ALONE_NS ? longer_ns : SLICE_ALONE_NS;
+	return whole_ns < SLICE_ALONE_NS ? whole_ns : SLICE_ALONE_NS;
 }
 
 /*

@@ -39,6 +39,14 @@ proptest! {
     }
 
     #[test]
+    fn a_burst_that_is_under_way_counts_at_once(average in 0..MINUTE_NS, burst in 0..MINUTE_NS) {
+        let class = |burst| pure!(account_class(false, false, burst));
+        let either = class(average).max(class(burst));
+        prop_assert!(vaware_class_VAWARE_CLASS_LATENCY < vaware_class_VAWARE_CLASS_THROUGHPUT);
+        prop_assert_eq!(class(pure!(account_burst_ns(average, burst))), either);
+    }
+
+    #[test]
     fn best_effort_is_what_the_policy_says_not_how_it_behaves(burst in 0..MINUTE_NS) {
         prop_assert_eq!(pure!(account_class(true, false, burst)), vaware_class_VAWARE_CLASS_BEST_EFFORT);
     }
