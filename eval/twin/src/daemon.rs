@@ -3,6 +3,7 @@
 //! share what, where the real one finds out within seconds. What follows from that is decided by the
 //! daemon's own source.
 
+use probers::snapshot::{Estimate, Vcpu, Verdict};
 use probers::vcap::StragglerRule;
 
 use crate::bpf::shim;
@@ -58,11 +59,16 @@ fn facts(host: &Host, nr: usize) -> Vec<Facts> {
             fact
         })
         .collect();
-    let mut capacities: Vec<u32> = facts.iter().map(|fact| fact.capacity_1024).collect();
-    capacities.sort_unstable();
-    let bound = StragglerRule::default().enter_ratio * f64::from(capacities[nr / 2]);
-    for fact in &mut facts {
-        fact.straggler = f64::from(fact.capacity_1024) < bound;
+    let sure = |capacity: u32| Estimate { value: capacity.into(), age_s: 0.0, confidence: 1.0 };
+    let online = |fact: &Facts| Vcpu {
+        online: true,
+        capacity: Some(sure(fact.capacity_1024)),
+        ..Vcpu::default()
+    };
+    let mut vcpus: Vec<Vcpu> = facts.iter().map(online).collect();
+    StragglerRule::default().judge(&mut vcpus);
+    for (fact, vcpu) in facts.iter_mut().zip(vcpus) {
+        fact.straggler = vcpu.verdict == Verdict::Straggler;
     }
     facts
 }
