@@ -20,6 +20,7 @@ fn main() -> anyhow::Result<()> {
         .flag("-Wno-int-conversion") // programs take pointers for all arguments
         .opt_level(2)
         .debug(true)
+        .flag("-fsanitize-coverage=func,trace-loads,trace-stores") // for src/bpf/lines.rs
         .warnings(false)
         .link_lib_modifier("+whole-archive");
     for entry in std::fs::read_dir("../../bpf")? {

@@ -55,6 +55,16 @@ int twin_state_reset(void)
 	return 0;
 }
 
+/* Return true if @address is in a global variable of the scheduler's. */
+bool twin_is_global(u64 address)
+{
+	const char *at = (const char *)address;
+
+	return (at >= __start_twin_bpf_data && at < __stop_twin_bpf_data) ||
+	       (at >= __start_twin_bpf_bss && at < __stop_twin_bpf_bss) ||
+	       (at >= __start_twin_bpf_rodata && at < __stop_twin_bpf_rodata);
+}
+
 /* Tracepoint programs, if the scheduler has them. */
 extern int vaware_lock_begin(unsigned long long *ctx) __attribute__((weak));
 extern int vaware_lock_end(unsigned long long *ctx) __attribute__((weak));

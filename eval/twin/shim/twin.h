@@ -4,6 +4,7 @@
 #include "../../../bpf/intf.h"
 
 int twin_state_reset(void);
+bool twin_is_global(u64 address);
 void twin_contention_begin(void *lock);
 void twin_contention_end(void *lock);
 

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 
+use super::lines::Lines;
 use super::shim;
 use crate::exec::spend;
 use crate::guest::task::TaskId;
@@ -44,13 +45,17 @@ pub struct CallbackCounts {
     pub kfuncs_max: u64,
     pub iterations: u64,
     pub iterations_max: u64,
+    /// Cache lines (src/bpf/lines.rs), if they are counted.
+    pub lines: u64,
+    pub lines_max: u64,
 }
 
 /// What the callback that runs on a vCPU has done so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Work {
     pub kfuncs: u64,
     pub iterations: u64,
+    pub lines: Lines,
 }
 
 fn op(callback: Callback) -> *mut c_void {
@@ -134,12 +139,15 @@ pub fn enclose(callback: Callback, program: impl FnOnce() -> u64) -> u64 {
         let scx = &mut s.vcpus[v].scx;
         let work = std::mem::replace(&mut scx.work, outer.1);
         scx.callback = outer.0;
+        let lines = work.lines.count();
         let counts = s.bpf.counts.entry(callback).or_default();
         counts.calls += 1;
         counts.kfuncs += work.kfuncs;
         counts.kfuncs_max = counts.kfuncs_max.max(work.kfuncs);
         counts.iterations += work.iterations;
         counts.iterations_max = counts.iterations_max.max(work.iterations);
+        counts.lines += lines;
+        counts.lines_max = counts.lines_max.max(lines);
     });
     result
 }

@@ -125,7 +125,7 @@ pub unsafe extern "C" fn twin_map_lookup(
         unsafe { (slice::from_raw_parts(key.cast::<u8>(), key_size as usize), key.cast::<u32>()) };
     sim(|s| {
         let v = s.current;
-        match s.map(map, kind, entries, value_size) {
+        let value = match s.map(map, kind, entries, value_size) {
             // SAFETY: as above.
             Map::Array { values, entries, stride } => unsafe {
                 nth(values, *index, *entries, *stride)
@@ -136,7 +136,8 @@ pub unsafe extern "C" fn twin_map_lookup(
             Map::Hash { values, .. } => {
                 values.get(bytes).map_or(std::ptr::null_mut(), Buffer::pointer)
             }
-        }
+        };
+        s.hand_out(value, value_size as usize)
     })
 }
 
@@ -151,13 +152,16 @@ pub unsafe extern "C" fn twin_map_lookup_percpu(
     cpu: u32,
 ) -> *mut c_void {
     owe(sim(|s| s.costs.lookup_ns));
-    sim(|s| match s.map(map, PERCPU_ARRAY, entries, value_size) {
-        Map::PerCpu { values, entries, stride } => match values.get(cpu as usize) {
-            // SAFETY: the contract of this function.
-            Some(values) => nth(values, unsafe { *key.cast() }, *entries, *stride),
-            None => std::ptr::null_mut(),
-        },
-        _ => std::ptr::null_mut(),
+    sim(|s| {
+        let value = match s.map(map, PERCPU_ARRAY, entries, value_size) {
+            Map::PerCpu { values, entries, stride } => match values.get(cpu as usize) {
+                // SAFETY: the contract of this function.
+                Some(values) => nth(values, unsafe { *key.cast() }, *entries, *stride),
+                None => std::ptr::null_mut(),
+            },
+            _ => std::ptr::null_mut(),
+        };
+        s.hand_out(value, value_size as usize)
     })
 }
 
@@ -236,11 +240,12 @@ pub unsafe extern "C" fn twin_task_storage_get(
     let key = (map as usize, unsafe { (*p).pid } as usize - 1);
     sim(|s| {
         let storage = &mut s.bpf.storage;
-        if flags & STORAGE_CREATE != 0 {
+        let value = if flags & STORAGE_CREATE != 0 {
             storage.entry(key).or_insert_with(|| Buffer::new(value_size as usize)).pointer()
         } else {
             storage.get(&key).map_or(std::ptr::null_mut(), Buffer::pointer)
-        }
+        };
+        s.hand_out(value, value_size as usize)
     })
 }
 
@@ -255,7 +260,10 @@ pub unsafe extern "C" fn twin_task_storage_delete(map: *const c_void, p: *mut ta
 
 #[unsafe(no_mangle)]
 pub extern "C" fn twin_per_cpu_ptr(symbol: *const c_void, size: u64, cpu: u32) -> *mut c_void {
-    sim(|s| s.per_cpu(symbol as usize, size as usize, cpu as usize))
+    sim(|s| {
+        let value = s.per_cpu(symbol as usize, size as usize, cpu as usize);
+        s.hand_out(value, size as usize)
+    })
 }
 
 impl Sim {

@@ -4,6 +4,7 @@
 pub mod call;
 pub mod kfuncs;
 pub mod kfuncs_queue;
+pub mod lines;
 pub mod maps;
 pub mod state;
 pub mod timers;
