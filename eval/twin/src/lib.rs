@@ -22,6 +22,7 @@ pub mod scenario;
 pub mod script;
 pub mod sim;
 pub mod timeline;
+pub mod vtop;
 pub mod work;
 
 /// The name by which the daemon's source knows what crosses the boundary.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use clap::{Parser, Subcommand};
 use twin::fuzz::{Case, Failure, generate, minimise};
-use twin::{arm, compare, report, run, scale, scenario};
+use twin::{arm, compare, report, run, scale, scenario, vtop};
 
 /// The scheduler's own source on a simulated kernel and host, in virtual time.
 #[derive(Parser)]
@@ -50,7 +50,7 @@ enum Command {
         #[arg(long, default_value_t = 3)]
         seeds: u64,
     },
-    /// Print what a decision costs at 12 to 1024 vCPUs
+    /// Print what a decision and finding the topology cost at 12 to 1024 vCPUs (docs/twin-scale.md)
     Scale,
     /// Run random cases; a failing one is made small and printed as a file for tests/cases
     Fuzz {
@@ -97,7 +97,7 @@ fn start() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Scale => {
-            print!("{}", scale::table()?);
+            println!("{}\n{}", scale::table()?, vtop::table());
             Ok(ExitCode::SUCCESS)
         }
         Command::Fuzz { seeds, from, seconds } => run_fuzz(from, seeds, seconds),

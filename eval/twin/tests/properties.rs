@@ -8,7 +8,8 @@ use twin::fuzz::{Case, generate};
 use twin::guest::Class;
 use twin::run::{Outcome, run};
 use twin::scenario::{Scenario, parse};
-use twin::{compare, scale};
+use twin::vtop::Placement;
+use twin::{compare, scale, vtop};
 
 /// Enough to see what is often wrong; `twin fuzz` tries as many as one has time for.
 const SEEDS: u64 = 12;
@@ -133,6 +134,40 @@ fn a_wake_up_does_not_cost_more_on_a_large_machine() {
             let within = seen.iter().zip([48, 17, 4 * 17 + 12]).all(|(most, bound)| *most <= bound);
             assert!(called && within, "{vcpus} vCPUs: {seen:?}");
         }
+    }
+}
+
+#[test]
+fn vtop_finds_what_a_host_of_any_size_is_made_of() {
+    for machine in &vtop::MACHINES {
+        for placement in [Placement::Pinned, Placement::Stacked, Placement::Strewn] {
+            for (vcpus, seed) in [(12, 1), (32, 2), (64, 3), (128, 4)] {
+                let found = vtop::probe(machine, vcpus, placement, seed);
+                let case = format!("{} {placement:?} {vcpus}: {found:?}", machine.name);
+                assert!(found.wrong.iter().all(|wrong| wrong.vcpus == 0), "{case}");
+                assert!(found.second.probes <= found.first.probes, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn vtop_does_not_take_vcpus_that_float_for_stacks_or_cores() {
+    for machine in &vtop::MACHINES {
+        for (vcpus, seed) in [(12, 1), (32, 2), (128, 3)] {
+            let [stack, core, ..] = vtop::probe(machine, vcpus, Placement::Floating, seed).wrong;
+            assert_eq!((stack.vcpus, core.vcpus), (0, 0), "{} {vcpus}", machine.name);
+        }
+    }
+}
+
+#[test]
+fn vtop_probes_far_fewer_pairs_than_there_are() {
+    for machine in &vtop::MACHINES {
+        let probes = |vcpus| vtop::probe(machine, vcpus, Placement::Strewn, 1).first.probes;
+        // Of four times as many vCPUs there are 16 times as many pairs.
+        let (few, many) = (probes(128), probes(512));
+        assert!(many < 12 * few && many < 512 * 511 / 2 / 4, "{}: {few}, {many}", machine.name);
     }
 }
 

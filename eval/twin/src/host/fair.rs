@@ -159,7 +159,7 @@ impl Sim {
             self.thread(t).state = ThreadState::Throttled;
             return;
         }
-        let p = self.choose_pcpu(t);
+        let p = self.host.choose_pcpu(t);
         let (from, bonus) = (self.host.threads[t].last_pcpu, self.host.config.sleeper_bonus_ns);
         self.rebase(t, from, p);
         let earliest = self.host.pcpus[p].min_vruntime.saturating_sub(bonus);

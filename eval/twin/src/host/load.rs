@@ -103,7 +103,7 @@ impl Sim {
         self.after(period, Event::Host(HostEvent::Refill { group }));
         for t in self.members(group) {
             if self.host.threads[t].state == ThreadState::Throttled {
-                let p = self.choose_pcpu(t);
+                let p = self.host.choose_pcpu(t);
                 let from = self.host.threads[t].last_pcpu;
                 self.rebase(t, from, p);
                 self.enqueue_thread(t, p);

@@ -2,32 +2,34 @@
 //! On which pCPU a thread of the host runs: on waking, when a pCPU idles, once in a while, and when an
 //! operator moves it.
 
-use super::{HostEvent, PcpuId, ThreadId, ThreadState};
+use super::{Host, HostEvent, PcpuId, ThreadId, ThreadState};
 use crate::sim::{Event, Sim};
 
-impl Sim {
+impl Host {
     /// A pCPU for a thread that wakes: its last one if idle, an idle core, an idle hardware thread,
     /// else the shortest queue.
     pub fn choose_pcpu(&self, t: ThreadId) -> PcpuId {
-        let thread = &self.host.threads[t];
+        let thread = &self.threads[t];
         let allowed = &thread.allowed;
-        let idle = |p: &PcpuId| self.host.pcpus[*p].curr.is_none();
+        let idle = |p: &PcpuId| self.pcpus[*p].curr.is_none();
         let last = thread.last_pcpu;
-        if allowed.contains(&last) && self.host.whole_core_idle(last) {
+        if allowed.contains(&last) && self.whole_core_idle(last) {
             return last;
         }
         allowed
             .iter()
-            .find(|p| self.host.whole_core_idle(**p))
+            .find(|p| self.whole_core_idle(**p))
             .or_else(|| allowed.iter().find(|p| **p == last && idle(p)))
             .or_else(|| allowed.iter().find(|p| idle(p)))
             .or_else(|| {
-                allowed.iter().min_by_key(|p| (self.host.pcpus[**p].queue.len(), **p != last, **p))
+                allowed.iter().min_by_key(|p| (self.pcpus[**p].queue.len(), **p != last, **p))
             })
             .copied()
             .unwrap_or(last)
     }
+}
 
+impl Sim {
     fn waiting_for(&self, from: PcpuId, to: PcpuId) -> Option<ThreadId> {
         self.host.pcpus[from]
             .queue
@@ -101,7 +103,7 @@ impl Sim {
 
     fn requeue(&mut self, t: ThreadId, from: PcpuId) {
         self.host.pcpus[from].queue.retain(|other| *other != t);
-        let to = self.choose_pcpu(t);
+        let to = self.host.choose_pcpu(t);
         self.rebase(t, from, to);
         self.enqueue_thread(t, to);
     }
