@@ -90,6 +90,15 @@ fn a_competitor_in_turns_takes_what_it_says() {
 }
 
 #[test]
+fn a_vcpu_that_ran_alone_gets_its_half_when_another_comes() {
+    let mut s = pinned(1, 1, CLASSES[1]);
+    let duty = Load::Duty { on_ns: 200 * MS, off_ns: 200 * MS, phase_ns: 200 * MS };
+    s.host.threads.push(Thread::new(ThreadKind::Competitor(duty), vec![0]));
+    let (_, stolen, _) = compute(s, 1).truth[0];
+    assert!(stolen.abs_diff(S / 5) < 20 * MS, "{stolen}");
+}
+
+#[test]
 fn same_seed_same_trace() {
     let once = |seed: u64| {
         let mut s = pinned(4, 2, CLASSES[1]);

@@ -78,8 +78,8 @@ fn equal_tasks_get_equal_shares_and_weights_count() {
 
 #[test]
 fn a_task_that_runs_alone_is_harvested_for() {
-    let text = "length_ms = 1000\nwarm_up_ms = 100\nguest = { vcpus = 2, steal_clock = true }\n\
-                host = { cores = 2 }\ncompetitor = [{ pcpus = [0, 1] }]\n\
+    let text = "length_ms = 1000\nwarm_up_ms = 100\nguest = { vcpus = 4, steal_clock = true }\n\
+                host = { cores = 4 }\ncompetitor = [{ pcpus = [0, 1, 2, 3] }]\n\
                 [[work]]\nname = \"cpu\"\nkind = { compute = { tasks = 1, chunk_us = 100 } }\n";
     let work = |policies| outcome(&scenario(text), Class::Scx { policies }, 1).tallies["cpu"].sum;
     // Each vCPU has half of a core; a task that changes in time finds one that runs.

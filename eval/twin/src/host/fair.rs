@@ -189,8 +189,11 @@ impl Sim {
         }
     }
 
-    /// Make the virtual run time of `t`, relative to `from`, relative to `to`.
+    /// Make the virtual run time of `t`, relative to `from`, relative to `to`. Both go on with what runs
+    /// there up to now, as in enqueue_entity(): else it would have to pay for what it ran alone.
     pub fn rebase(&mut self, t: ThreadId, from: PcpuId, to: PcpuId) {
+        self.account(from);
+        self.account(to);
         let (from, to) = (self.host.pcpus[from].min_vruntime, self.host.pcpus[to].min_vruntime);
         let thread = self.thread(t);
         thread.vruntime = (thread.vruntime + to).saturating_sub(from);
