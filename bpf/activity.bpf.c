@@ -128,6 +128,11 @@ int vact_stopped(s32 cpu, u64 now)
 	a->preemptions++;
 	a->since_ns = now;
 	a->last_stop_ns = now;
+	if (taken_ns >= STOP_LONG_NS) {
+		v->long_stops_apart_ns =
+			activity_apart_ns(v->long_stops_apart_ns, v->long_stop_ns, now);
+		v->long_stop_ns = now;
+	}
 	log_gap(cpu, taken_ns, source);
 	return 0;
 }
@@ -158,7 +163,7 @@ static void arm_timer(const struct vaware_activity *a, struct vcpu_ctx *v, s32 c
 	struct beat_timer *b;
 	u32 key = cpu;
 
-	if (!activity_wants_timer(a->last_stop_ns, now, tick_ns))
+	if (!activity_wants_timer(v->long_stops_apart_ns, v->long_stop_ns, now, tick_ns))
 		return;
 	b = bpf_map_lookup_elem(&beat_timers, &key);
 	if (b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
@@ -206,6 +211,7 @@ int vact_init(s32 cpu)
 		return -ENOENT;
 	a->since_ns = now_ns();
 	v->spans_faded_ns = a->since_ns;
+	v->long_stops_apart_ns = BEATS_QUIET_NS;
 	v->steal_clock_ns = steal_clock_ns(cpu);
 	err = bpf_timer_init(&b->timer, &beat_timers, CLOCK_MONOTONIC);
 	return err ?: bpf_timer_set_callback(&b->timer, timer_beat);

@@ -214,12 +214,24 @@ static inline u64 activity_tick_due_ns(u64 due_ns, u64 tick_ns, u64 now)
 }
 
 /*
- * Return true if a timer should add beats at @now to a vCPU that was last stopped at @last_stop_ns
- * (0: never): it was a short time ago, and ticks are not as frequent anyway.
+ * Return @apart_ns, the mean time between long stops of a vCPU (up to BEATS_QUIET_NS, with which it
+ * begins), with one in it that ends at @now after another that ended at @last_ns (0: none did).
  */
-static inline bool activity_wants_timer(u64 last_stop_ns, u64 now, u64 tick_ns)
+static inline u64 activity_apart_ns(u64 apart_ns, u64 last_ns, u64 now)
 {
-	return last_stop_ns && tick_ns > BEAT_NS && now < last_stop_ns + BEATS_QUIET_NS;
+	u64 between_ns = last_ns && now < last_ns + BEATS_QUIET_NS ? now - last_ns : BEATS_QUIET_NS;
+
+	return account_average_ns(apart_ns, between_ns);
+}
+
+/*
+ * Return true if a timer should add beats at @now to a vCPU whose long stops are @apart_ns apart,
+ * and ended last at @last_ns (0: never): they are frequent, and ticks are not as frequent anyway.
+ */
+static inline bool activity_wants_timer(u64 apart_ns, u64 last_ns, u64 now, u64 tick_ns)
+{
+	return last_ns && tick_ns > BEAT_NS && apart_ns < BEATS_APART_NS &&
+	       now < last_ns + BEATS_QUIET_NS;
 }
 
 /* Return the moving average @avg_ns with @sample_ns in it; 0 stands for no average yet. */

@@ -68,8 +68,12 @@
  */
 #define BEAT_LATE_NS (250 * NS_PER_US)
 
-/* After so long without a stop a vCPU has no timer beats: ticks alone then look for the next one.
+/*
+ * Timer beats are worth what they cost (an exit to the hypervisor or two each) while stops that
+ * ticks might miss come this often on average. After so long without one ticks alone look on.
  */
+#define STOP_LONG_NS NS_PER_MS
+#define BEATS_APART_NS (200 * NS_PER_MS)
 #define BEATS_QUIET_NS NS_PER_S
 
 /* Shorter stops count as stolen time, but not as inactive periods. */

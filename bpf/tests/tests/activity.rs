@@ -209,11 +209,28 @@ proptest! {
     }
 
     #[test]
-    fn timers_beat_after_stops_alone(last_stop in 1..100 * SECOND, later in 0..10 * SECOND) {
-        let wants = |stop, tick| pure!(activity_wants_timer(stop, last_stop + later, tick));
-        prop_assert_eq!(wants(last_stop, TICK), later < SECOND);
+    fn timers_beat_after_frequent_long_stops_alone(
+        last in 1..100 * SECOND, later in 0..10 * SECOND, apart in 0..SECOND,
+    ) {
+        let wants =
+            |stop, tick| pure!(activity_wants_timer(apart, stop, last + later, tick));
+        prop_assert_eq!(wants(last, TICK), later < SECOND && apart < SECOND / 5);
         prop_assert!(!wants(0, TICK), "never stopped");
-        prop_assert!(!wants(last_stop, MS), "ticks are as frequent");
+        prop_assert!(!wants(last, MS), "ticks are as frequent");
+    }
+
+    #[test]
+    fn stops_become_frequent_by_their_number_alone(between in 2..100u64, rare in 400..10_000u64) {
+        let after = |stops: u64, between_ns: u64| {
+            let mean = |apart, stop: u64| {
+                pure!(activity_apart_ns(apart, SECOND + stop * between_ns, SECOND + (stop + 1) * between_ns))
+            };
+            (0..stops).fold(SECOND, mean)
+        };
+        let timer = |apart| pure!(activity_wants_timer(apart, SECOND, SECOND, TICK));
+        prop_assert!(timer(after(20, between * MS)), "many a second");
+        prop_assert!(!timer(after(3, between * MS)), "three are chance");
+        prop_assert!(!timer(after(20, rare * MS)), "one or two a second");
     }
 }
 
