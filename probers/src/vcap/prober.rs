@@ -154,6 +154,9 @@ impl Prober {
             }
             state.note = None;
             self.without_realtime |= !report.granted;
+            if report.crowded_out {
+                continue;
+            }
             changed |= state.see_burst(now_ns, &report);
             if !report.order.heavy && state.is_surprised_by(now_ns, &report) {
                 state.wanted = Some(Wanted::Surprise);

@@ -51,6 +51,8 @@ pub struct BurstReport {
     pub trace: Trace,
     /// Whether the thread was on its vCPU all the time; if not, nothing holds.
     pub in_place: bool,
+    /// Others had so much work for the vCPU that the burst was left out.
+    pub crowded_out: bool,
 }
 
 /// Run a chunk of work.
@@ -104,6 +106,7 @@ fn work(
             wakeup_ns: 0,
             trace: Trace::default(),
             in_place: false,
+            crowded_out: false,
         };
         // Each time, as a vCPU that went offline and came back does not get its threads back.
         if pin(vcpu).is_ok() {
@@ -123,11 +126,17 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     let mut end_ns = monotonic_ns();
     let mut waited_ns = guest_wait.total_ns();
     let late_ns = end_ns.saturating_sub(order.begin_ns);
-    report.wakeup_ns = late_ns.saturating_sub(waited_ns - waited_before_ns);
+    let displaced_ns = waited_ns - waited_before_ns;
+    report.wakeup_ns = late_ns.saturating_sub(displaced_ns);
+    // Others have work for this vCPU and tell what it is like; the scheduler let this one in to
+    // keep its bound on waits.
+    report.crowded_out =
+        report.priority == Priority::BestEffort && displaced_ns >= order.wall_max_ns;
     report.in_place = true;
     let trace = &mut report.trace;
     let mut unchecked = 0;
     while report.in_place
+        && !report.crowded_out
         && trace.run_ns() < order.run_max_ns
         && trace.wall_ns() < order.wall_max_ns
         && trace.nr_stops() < order.stops_max
