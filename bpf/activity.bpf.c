@@ -3,8 +3,8 @@
  * What each vCPU does: vact. Every event on a vCPU is a beat, which proves that it runs now. One
  * that was due and comes much later, or a steal clock that has moved, tells of a stop.
  *
- * Beats come with task switches, ticks and the ends of idle periods; where stops are frequent a
- * timer adds one every BEAT_NS, pinned to its vCPU, for as long as that has something to run. An
+ * Beats come with task switches, ticks and the ends of idle periods; where long stops are frequent
+ * a timer adds one every BEAT_NS, pinned to its vCPU, for as long as that has something to run. An
  * idle vCPU is not woken for beats, but for one at most: the timer that was pending when it became
  * idle. (To cancel it would cost as much: kernels from 7.0 on do that by an interrupt to itself.)
  */
