@@ -117,14 +117,9 @@ int vact_stopped(s32 cpu, u64 now)
 	if (taken_ns < STOP_MIN_NS)
 		return 0;
 	fade(a, v, now);
-	if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns) {
-		u64 active_ns = began_ns - a->since_ns;
-
-		span_add(&a->spans[VAWARE_SPAN_STOPPED], active_ns);
-		a->active_avg_ns = activity_average_ns(a->active_avg_ns, active_ns);
-	}
+	if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns)
+		span_add(&a->spans[VAWARE_SPAN_STOPPED], began_ns - a->since_ns);
 	span_add(&a->spans[VAWARE_SPAN_INACTIVE], taken_ns);
-	a->inactive_avg_ns = activity_average_ns(a->inactive_avg_ns, taken_ns);
 	a->preemptions++;
 	a->since_ns = now;
 	a->last_stop_ns = now;
@@ -281,7 +276,6 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	if (wake_ns) {
 		fade(a, v, now);
 		span_add(&a->spans[VAWARE_SPAN_WAKE], wake_ns);
-		a->wake_avg_ns = activity_average_ns(a->wake_avg_ns, wake_ns);
 	}
 	if (steal_source != VAWARE_STEAL_KVM)
 		taken_ns = wake_ns >= WAKE_LATE_NS ? wake_ns : 0;

@@ -106,7 +106,7 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 	u64 next_ns;
 	s32 other;
 
-	if (!policy_on(VAWARE_POLICY_IVH) || !a || !a->active_avg_ns || !ivh_leaves(&task) ||
+	if (!policy_on(VAWARE_POLICY_IVH) || !a || !a->last_stop_ns || !ivh_leaves(&task) ||
 	    is_pinned(p))
 		return;
 	if (v->ivh_target) {

@@ -182,14 +182,11 @@ enum vaware_span {
  */
 struct vaware_activity {
 	/* Read by wakers on other vCPUs. */
-	u64 beat_ns;	     /* last proof that it ran */
-	u64 due_ns;	     /* without another by then, it was stopped; 0: none is due */
-	u64 since_ns;	     /* since when it is idle, or active without having been stopped */
-	u64 stolen_ns;	     /* taken by the hypervisor, from the best source there is */
-	u64 inactive_avg_ns; /* moving averages of the lengths below; 0: none yet */
-	u64 active_avg_ns;   /* of active periods that ended with a stop */
-	u64 wake_avg_ns;
-	u32 state; /* enum vaware_state */
+	u64 beat_ns;   /* last proof that it ran */
+	u64 due_ns;    /* without another by then, it was stopped; 0: none is due */
+	u64 since_ns;  /* since when it is idle, or active without having been stopped */
+	u64 stolen_ns; /* taken by the hypervisor, from the best source there is */
+	u32 state;     /* enum vaware_state */
 	u32 preemptions;
 
 	/* For metrics and cross-checks. */

@@ -234,12 +234,6 @@ static inline bool activity_wants_timer(u64 apart_ns, u64 last_ns, u64 now, u64 
 	       now < last_ns + BEATS_QUIET_NS;
 }
 
-/* Return the moving average @avg_ns with @sample_ns in it; 0 stands for no average yet. */
-static inline u64 activity_average_ns(u64 avg_ns, u64 sample_ns)
-{
-	return avg_ns ? account_average_ns(avg_ns, sample_ns) : sample_ns;
-}
-
 /* What was taken since the last beat, judged by steal clock and beats together. */
 struct activity_taken {
 	u64 ns;
