@@ -6,6 +6,8 @@ import argparse
 from lab.tool import positive, positive_seconds, seconds
 from workloads import SUITES
 
+from .runner import SETTLE_S
+
 DESCRIPTION = """\
 Compares schedulers on workloads by interleaved pairs of runs: on this machine, or with --lab in a
 lab VM with shaped vCPUs.
@@ -41,7 +43,7 @@ or went away, 77 root is needed, 130 interrupted
 DEFAULT_PAIRS = 10
 DEFAULT_ARMS = "eevdf,scx_vaware"
 DEFAULT_SHAPE = "floating:2"
-HELP_SETTLE = "wait between a scheduler's start and the workload's; default 2"
+HELP_SETTLE = f"wait between a scheduler's start and the workload's; default {SETTLE_S:.0f}"
 
 
 def add_vm_options(parser: argparse.ArgumentParser) -> None:
@@ -105,7 +107,7 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
         help="add pairs until the A/A interval is within plus or minus R, such as 0.03",
     )
     how.add_argument("--max-pairs", type=positive, default=60, help="with --until-aa-ratio")
-    how.add_argument("--settle", type=seconds, default=2.0, metavar="S", help=HELP_SETTLE)
+    how.add_argument("--settle", type=seconds, default=SETTLE_S, metavar="S", help=HELP_SETTLE)
     how.add_argument("--no-warm-up", action="store_true", help="without the runs before the first")
     out = parser.add_argument_group("results")
     out.add_argument("--out", metavar="FILE", help="JSON lines, one per run; default: by the date")

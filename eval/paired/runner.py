@@ -24,6 +24,8 @@ SWEEP = (
     f"grep -lzs '^{RUN_MARK}=' /proc/[0-9]*/environ | cut -d/ -f3 | xargs -r kill -9 2>/dev/null"
 )
 SWEEP_TIMEOUT_S = 30
+# scx_vaware's probers may use at once, at the start, what their budget allows in ten seconds.
+SETTLE_S = 12.0
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Plan:
     workloads: list[Workload]
     pairs: int
     aa_ratio: float | None = None
-    settle_s: float = 2.0
+    settle_s: float = SETTLE_S
     warm_up: bool = True
 
 
