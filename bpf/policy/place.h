@@ -57,7 +57,9 @@ static inline u64 place_burst_ns(u64 average_ns, u64 burst_ns)
  */
 static inline u64 place_loss_ns(u32 fit_1024, u64 burst_ns)
 {
-	return fit_1024 && fit_1024 < 1024 ? burst_ns * (1024 - fit_1024) / fit_1024 : 0;
+	if (!fit_1024)
+		fit_1024 = 1; /* next to nothing; all of it is lost */
+	return fit_1024 < 1024 ? burst_ns * (1024 - fit_1024) / fit_1024 : 0;
 }
 
 /*
