@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """scx_vaware in the guest of a lab VM: the VMs, the scheduler's life, and what the kernel says."""
 
+import itertools
 import re
 import shlex
 import time
@@ -46,9 +47,9 @@ def sched_ext(vm: Vm) -> SchedExt:
 
 
 def kernel_complaints(vm: Vm) -> list[str]:
-    """Lines of the guest's kernel log, since it was last asked, that no healthy kernel writes."""
-    log = vm.run("dmesg --read-clear", LIMIT_S).output
-    return [line for line in log.splitlines() if COMPLAINTS.search(line)]
+    """The guest's kernel log since it was last asked, from a line that no healthy kernel writes."""
+    lines = vm.run("dmesg --read-clear", LIMIT_S).output.splitlines()
+    return list(itertools.dropwhile(lambda line: not COMPLAINTS.search(line), lines))
 
 
 def tool(name: str, *arguments: object) -> str:
@@ -103,7 +104,8 @@ class GuestScheduler:
             ended = self.end(SIGINT)
             assert ended.rc == 0, f"it ended with {ended.rc}: {ended.output}"
         assert sched_ext(self.vm).state == "disabled"
-        assert kernel_complaints(self.vm) == []
+        complaints = kernel_complaints(self.vm)
+        assert not complaints, "\n".join([*complaints, "The scheduler said:", self.output])
 
     @property
     def output(self) -> str:
