@@ -37,6 +37,12 @@ static bool take_overdue(s32 victim, bool best_effort, s32 cpu)
 	return false;
 }
 
+/* Return the vCPU after @cursor, for those that look at one other at a time, in turns. */
+static u32 next_vcpu(u32 cursor)
+{
+	return cursor + 1 < nr_vcpus ? cursor + 1 : 0;
+}
+
 /*
  * Run a task that nears the wait bound, whatever its deadline. Return true if one did. After its
  * own queues @cpu looks into those of one other: that may be offline, or stopped, and nobody idle.
@@ -48,7 +54,7 @@ static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
 
 	if (time_before(now, v->overdue_next_ns))
 		return false;
-	other = v->overdue_cursor + 1 < nr_vcpus ? v->overdue_cursor + 1 : 0;
+	other = next_vcpu(v->overdue_cursor);
 	v->overdue_cursor = other;
 	found = take_overdue(cpu, true, cpu) || take_overdue(cpu, false, cpu) ||
 		take_overdue(other, true, cpu) || take_overdue(other, false, cpu);
@@ -112,7 +118,7 @@ static bool pull(s32 cpu, struct vcpu_ctx *v, u64 now)
 	    rwc_banned(vcpu_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
 	v->balance_next_ns = now + BALANCE_INTERVAL_NS;
-	victim = v->balance_cursor + 1 < nr_vcpus ? v->balance_cursor + 1 : 0;
+	victim = next_vcpu(v->balance_cursor);
 	v->balance_cursor = victim;
 	if (victim == cpu)
 		return false;

@@ -75,9 +75,8 @@ struct vcpu_ctx {
 	u32 overdue_cursor;
 
 	/* For vact: see activity.bpf.c. */
-	u64 timer_due_ns; /* when its timer runs out; 0: not armed */
-	u64 long_stop_ns; /* when the last stop ended that is worth timer beats; 0: there was none
-			   */
+	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
+	u64 long_stop_ns;	 /* end of the last stop that is worth timer beats; 0: none */
 	u64 long_stops_apart_ns; /* mean time between those */
 	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
 	u64 steal_clock_ns; /* steal clock at the last beat */

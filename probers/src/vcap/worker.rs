@@ -128,15 +128,16 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     let late_ns = end_ns.saturating_sub(order.begin_ns);
     let displaced_ns = waited_ns - waited_before_ns;
     report.wakeup_ns = late_ns.saturating_sub(displaced_ns);
-    // Others have work for this vCPU and tell what it is like; the scheduler let this one in to
-    // keep its bound on waits.
-    report.crowded_out =
-        report.priority == Priority::BestEffort && displaced_ns >= order.wall_max_ns;
     report.in_place = true;
+    if report.priority == Priority::BestEffort && displaced_ns >= order.wall_max_ns {
+        // Others have work for this vCPU and tell what it is like; the scheduler let this one in to
+        // keep its bound on waits.
+        report.crowded_out = true;
+        return;
+    }
     let trace = &mut report.trace;
     let mut unchecked = 0;
     while report.in_place
-        && !report.crowded_out
         && trace.run_ns() < order.run_max_ns
         && trace.wall_ns() < order.wall_max_ns
         && trace.nr_stops() < order.stops_max
