@@ -12,11 +12,12 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 		.class = idle ? VAWARE_CLASS_NONE : v->run_class,
 		.waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)),
 	};
+	bool is_here = cpu == bpf_get_smp_processor_id(); /* and so awake, whatever was seen last */
 	const struct vaware_activity *a;
 	struct running r;
 
 	if (c.class == VAWARE_CLASS_NONE) {
-		c.wake_ns = expected_wake_ns(v, now);
+		c.wake_ns = is_here ? 0 : expected_wake_ns(v, now);
 		if (!idle) /* it is being woken for another task, or serves another class */
 			c.waiting++;
 		return c;
@@ -24,7 +25,7 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	r = running_on(v, now);
 	c.protected_ns = queue_protected_rest_ns(class, &r);
 	a = activity_of(cpu);
-	if (a && vcpu_stopped(cpu, now)) {
+	if (a && !is_here && vcpu_stopped(cpu, now)) {
 		c.stopped = true;
 		c.rest_ns = activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
 					     time_delta(now, a->beat_ns));

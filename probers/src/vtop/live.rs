@@ -23,6 +23,9 @@ const GLANCE: Duration = Duration::from_millis(15);
 const WINDOW: Duration = Duration::from_millis(60);
 const WINDOWS_MAX: u64 = 30;
 
+/// Duties below this would make rests of minutes.
+const DUTY_MIN_RATIO: f64 = 0.001;
+
 /// A vCPU that is stopped for longer after the end of a window is left out of this probe.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,8 @@ pub struct Live {
     proven: HashSet<Pair>,
     idle: Idle,
     deadline: Option<Instant>,
+    /// Part of the time in which vCPUs are in use, 0 to 1.
+    duty_ratio: f64,
     is_realtime: bool,
 }
 
@@ -87,6 +92,7 @@ impl Live {
             proven: HashSet::new(),
             idle: Idle::default(),
             deadline: None,
+            duty_ratio: 1.0,
             is_realtime: true,
         };
         for vcpu in vcpus {
@@ -123,6 +129,12 @@ impl Live {
         Duration::from_nanos(most_ns.unwrap_or(0))
     }
 
+    /// Use vCPUs in no more than this part of the time (0 to 1), and rest in between: nothing else runs
+    /// on a vCPU while it is compared. To begin with there is no limit.
+    pub fn keep_duty(&mut self, ratio: f64) {
+        self.duty_ratio = ratio;
+    }
+
     /// A new pass begins. Ask no more after this time: the next probe is the last.
     pub fn begin_pass(&mut self, deadline: Option<Instant>) {
         self.deadline = deadline;
@@ -130,8 +142,10 @@ impl Live {
         self.idle.update(monotonic_ns());
     }
 
-    /// Let all pairs play for one window. What each vCPU's thread saw, `None` for a vCPU that is lost.
+    /// Let all pairs play for one window, and rest. What each vCPU's thread saw, `None` for a vCPU that is
+    /// lost.
     fn window(&mut self, pairs: &[Pair], length: Duration) -> HashMap<usize, Seen> {
+        let begin = Instant::now();
         let until_ns = monotonic_ns() + length.as_nanos() as u64;
         for (a, b) in pairs {
             let game = Arc::new(Game::default());
@@ -141,7 +155,10 @@ impl Live {
         }
         let until = Instant::now() + length + GRACE;
         let players = pairs.iter().flat_map(|(a, b)| [*a, *b]);
-        players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect()
+        let seen =
+            players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect();
+        thread::sleep(rest(begin.elapsed(), self.duty_ratio));
+        seen
     }
 
     /// Let one pair play until it is clear whether it can run together, all others being asleep: vCPUs
@@ -186,6 +203,11 @@ impl Live {
         }
         Outcome::Stacked
     }
+}
+
+/// How long to rest after a window of this length so as to keep the duty.
+fn rest(window: Duration, duty_ratio: f64) -> Duration {
+    window.mul_f64((1.0 / duty_ratio.clamp(DUTY_MIN_RATIO, 1.0)) - 1.0)
 }
 
 /// What a window showed, with all that was seen before.
@@ -299,6 +321,16 @@ mod tests {
             assert_eq!(readings.len(), 1);
             assert!(start.elapsed() < GLANCE + GRACE + Duration::from_secs(5));
         }
+    }
+
+    #[test]
+    fn rests_keep_the_duty() {
+        for percent in 1..=100 {
+            let duty_ratio = f64::from(percent) / 100.0;
+            let whole = WINDOW + rest(WINDOW, duty_ratio);
+            assert!((WINDOW.as_secs_f64() / whole.as_secs_f64() - duty_ratio).abs() < 1e-6);
+        }
+        assert!(rest(WINDOW, 0.0) <= WINDOW.mul_f64(1.0 / DUTY_MIN_RATIO));
     }
 
     #[test]

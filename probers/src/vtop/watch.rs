@@ -14,12 +14,15 @@ use crate::snapshot::Topology;
 use crate::thread::{Priority, monotonic_ns, set_priority};
 use crate::vcpus::Vcpus;
 
-/// How long one pass may take. What is open then stays out of the topology.
+/// How long one pass may take without rests. What is open then stays out of the topology.
 pub const PASS_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the first passes may use of a vCPU beyond the budget: until they have found the topology it is
 /// of no use to anybody, and a stack takes some passes to be sure of.
 const FIRST_PASSES: Duration = Duration::from_secs(3);
+
+/// At no time is more used than so many times the budget, not even of that credit: the VM has work to do.
+const PEAK_BUDGETS: f64 = 10.0;
 
 /// What was found last.
 #[derive(Default)]
@@ -90,12 +93,14 @@ fn probe(
     // The thread that asks must not wait for the VM's work either; without the right it does.
     let _ = set_priority(Priority::Realtime);
     // Next to nothing is enough to bring every rest to an end.
-    let mut budget = Budget::with_credit(budget_ratio.max(0.001), FIRST_PASSES, monotonic_ns());
+    let budget_ratio = budget_ratio.max(0.001);
+    let duty_ratio = (PEAK_BUDGETS * budget_ratio).min(1.0);
+    let mut budget = Budget::with_credit(budget_ratio, FIRST_PASSES, monotonic_ns());
     let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
-        let pass = pass(&mut prober);
+        let pass = pass(&mut prober, duty_ratio);
         let mut latest = lock(&found.0);
         match pass {
             Ok(topology) => {
@@ -117,17 +122,22 @@ fn probe(
 }
 
 /// One pass over the vCPUs that are online now.
-fn pass(prober: &mut Option<(Vec<u32>, Prober<Live>)>) -> Result<Topology, String> {
+fn pass(
+    prober: &mut Option<(Vec<u32>, Prober<Live>)>,
+    duty_ratio: f64,
+) -> Result<Topology, String> {
     let online = Vcpus::read().map_err(|why| why.to_string())?.online;
     if prober.as_ref().is_none_or(|(known, _)| *known != online) {
-        let live = Live::start(&online).map_err(|why| why.to_string())?;
+        let mut live = Live::start(&online).map_err(|why| why.to_string())?;
+        live.keep_duty(duty_ratio);
         let ids = live.vcpus().to_vec();
         *prober = Some((online, Prober::new(live, ids)));
     }
     let Some((_, prober)) = prober else {
         return Err("no vCPU is online; report this kernel".into());
     };
-    prober.source_mut().begin_pass(Some(Instant::now() + PASS_LIMIT));
+    let limit = PASS_LIMIT.mul_f64(1.0 / duty_ratio);
+    prober.source_mut().begin_pass(Some(Instant::now() + limit));
     Ok(prober.validate().topology)
 }
 
