@@ -86,8 +86,8 @@ impl Inputs {
     }
 }
 
-/// Decide what the kernel half is told. `before` is what it was told last: of two equal vCPUs of a
-/// stack the one stays in use that was, for to change costs its caches.
+/// Decide what the kernel half is told. `before` is what it was told last: the vCPU of a stack that was
+/// in use stays so unless another has clearly more capacity, for to change costs its caches.
 ///
 /// One vCPU of each stack is used, the one with the most capacity. Of the others at most half are
 /// banned as stragglers, the slowest ones.
@@ -96,7 +96,9 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
     let mut leaders: BTreeMap<u32, &Facts> = BTreeMap::new();
     for fact in facts {
         let rank = |f: &Facts| {
-            (!f.straggler, f.capacity_1024 / CAPACITY_STEP_1024, used(f.vcpu), Reverse(f.vcpu))
+            // A quarter more is a reason to change; less may be noise.
+            let capacity = f.capacity_1024 * if used(f.vcpu) { 5 } else { 4 };
+            (!f.straggler, capacity, Reverse(f.vcpu))
         };
         let leader = leaders.entry(fact.stack).or_insert(fact);
         if rank(fact) > rank(leader) {
@@ -181,8 +183,11 @@ mod tests {
         facts[1].capacity_1024 = 2 * facts[0].capacity_1024;
         let second = plan(&facts, &first);
         assert_eq!(banned(&second), [0, 3]);
-        facts[1].capacity_1024 = facts[0].capacity_1024;
-        assert_eq!(banned(&plan(&facts, &second)), [0, 3]);
+        for capacity_1024 in [900, 1024, 1100] {
+            (facts[0].capacity_1024, facts[1].capacity_1024) = (1024, capacity_1024);
+            assert_eq!(banned(&plan(&facts, &second)), [0, 3]);
+            assert_eq!(banned(&plan(&facts, &first)), [1, 3]);
+        }
     }
 
     #[test]
