@@ -17,7 +17,9 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	struct running r;
 
 	if (c.class == VAWARE_CLASS_NONE) {
-		c.wake_ns = is_here ? 0 : expected_wake_ns(v, now);
+		c.wake_ns = expected_wake_ns(v, now);
+		if (is_here)
+			c.wake_ns = bvs_here_ns(c.wake_ns);
 		if (!idle) /* it is being woken for another task, or serves another class */
 			c.waiting++;
 		return c;

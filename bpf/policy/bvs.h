@@ -47,15 +47,25 @@ static inline u64 bvs_wake_ns(u64 latency_ns, u64 age_ns)
 }
 
 /*
- * Return the wake-up latency to expect after one of @sample_ns, where @expected_ns was expected:
- * half of what was too little is made good at once, and what was too much is left to decay. So it
- * follows the long ones, which make the tail, not the mean.
+ * Return the wake-up latency to expect after one of @sample_ns, where @expected_ns was expected. It
+ * rises by half of what was too little and falls by an eighth of what was too much: so it follows
+ * the long ones, which make the tail, and soon forgets a single one.
  */
 static inline u64 bvs_wake_learnt_ns(u64 expected_ns, u64 sample_ns)
 {
-	if (sample_ns <= expected_ns)
-		return expected_ns;
-	return expected_ns + (sample_ns - expected_ns) / 2;
+	if (sample_ns > expected_ns)
+		return expected_ns + (sample_ns - expected_ns) / 2;
+	return expected_ns - (expected_ns - sample_ns) / 8;
+}
+
+/*
+ * Return what to expect of the vCPU that places the task, where the expected wake-up latency is
+ * @wake_ns. It is awake and runs the task at once, but the task's timers stay there, and the next
+ * one will find it as slow as ever: half of that.
+ */
+static inline u64 bvs_here_ns(u64 wake_ns)
+{
+	return wake_ns / 2;
 }
 
 /* Return true if a task that would run after @delay_ns need not look any further. */

@@ -73,10 +73,24 @@ proptest! {
     }
 
     #[test]
-    fn expectations_follow_the_long_wake_ups(expected in 0..S, sample in 0..S) {
-        let learnt = pure!(bvs_wake_learnt_ns(expected, sample));
-        prop_assert!(learnt >= expected && learnt <= expected.max(sample));
-        prop_assert!(sample - sample.min(learnt) <= (sample - sample.min(expected)) / 2 + 1);
+    fn expectations_follow_the_long_wake_ups(expected in 0..S, off in 0..S) {
+        let learnt = |sample| pure!(bvs_wake_learnt_ns(expected, sample));
+        let (late, early) = (expected + off, expected.saturating_sub(off));
+        prop_assert!((expected..=late).contains(&learnt(late)));
+        prop_assert!((early..=expected).contains(&learnt(early)));
+        prop_assert!(learnt(late) - expected >= expected - learnt(early), "longer ones count for more");
+    }
+
+    #[test]
+    fn expectations_come_to_what_does_not_change(start in 0..S, sample in 0..S) {
+        let last = (0..200).fold(start, |expected, _| pure!(bvs_wake_learnt_ns(expected, sample)));
+        prop_assert!(last.abs_diff(sample) <= 8);
+    }
+
+    #[test]
+    fn a_vcpu_that_is_awake_is_preferred_to_one_that_is_as_slow(wake in 0..S, more in 0..S) {
+        prop_assert!(pure!(bvs_here_ns(wake)) <= wake);
+        prop_assert!(pure!(bvs_here_ns(wake)) <= pure!(bvs_here_ns(wake + more)));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,6 +57,8 @@ pub struct Live {
     proven: HashSet<Pair>,
     idle: Idle,
     deadline: Option<Instant>,
+    /// Set: nothing more is asked.
+    stop: Arc<AtomicBool>,
     /// Part of the time in which vCPUs are in use, 0 to 1.
     duty_ratio: f64,
     is_realtime: bool,
@@ -92,6 +94,7 @@ impl Live {
             proven: HashSet::new(),
             idle: Idle::default(),
             deadline: None,
+            stop: Arc::default(),
             duty_ratio: 1.0,
             is_realtime: true,
         };
@@ -129,6 +132,11 @@ impl Live {
         Duration::from_nanos(most_ns.unwrap_or(0))
     }
 
+    /// Ask no more once `stop` is set; whoever sets it unparks the thread that probes.
+    pub fn stop_with(&mut self, stop: Arc<AtomicBool>) {
+        self.stop = stop;
+    }
+
     /// Use vCPUs in no more than this part of the time (0 to 1), and rest in between: nothing else runs
     /// on a vCPU while it is compared. To begin with there is no limit.
     pub fn keep_duty(&mut self, ratio: f64) {
@@ -157,7 +165,7 @@ impl Live {
         let players = pairs.iter().flat_map(|(a, b)| [*a, *b]);
         let seen =
             players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect();
-        thread::sleep(rest(begin.elapsed(), self.duty_ratio));
+        thread::park_timeout(rest(begin.elapsed(), self.duty_ratio));
         seen
     }
 
@@ -246,7 +254,8 @@ impl LatencySource for Live {
     }
 
     fn is_exhausted(&self) -> bool {
-        self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.stop.load(Ordering::Relaxed)
+            || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
     }
 }
 

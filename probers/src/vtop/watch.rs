@@ -32,7 +32,7 @@ struct Found {
     problem: Option<String>,
 }
 
-/// A prober at work. Dropping it ends it, after the pass that it is in.
+/// A prober at work. Dropping it ends it, after the window that it is in.
 pub struct Watch {
     found: Arc<(Mutex<Found>, Condvar)>,
     stop: Arc<AtomicBool>,
@@ -86,7 +86,7 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
 
 fn probe(
     found: &(Mutex<Found>, Condvar),
-    stop: &AtomicBool,
+    stop: &Arc<AtomicBool>,
     interval: Duration,
     budget_ratio: f64,
 ) {
@@ -100,7 +100,7 @@ fn probe(
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
-        let pass = pass(&mut prober, duty_ratio);
+        let pass = pass(&mut prober, duty_ratio, stop);
         let mut latest = lock(&found.0);
         match pass {
             Ok(topology) => {
@@ -125,11 +125,13 @@ fn probe(
 fn pass(
     prober: &mut Option<(Vec<u32>, Prober<Live>)>,
     duty_ratio: f64,
+    stop: &Arc<AtomicBool>,
 ) -> Result<Topology, String> {
     let online = Vcpus::read().map_err(|why| why.to_string())?.online;
     if prober.as_ref().is_none_or(|(known, _)| *known != online) {
         let mut live = Live::start(&online).map_err(|why| why.to_string())?;
         live.keep_duty(duty_ratio);
+        live.stop_with(Arc::clone(stop));
         let ids = live.vcpus().to_vec();
         *prober = Some((online, Prober::new(live, ids)));
     }
@@ -144,6 +146,19 @@ fn pass(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_that_rests_ends_soon() {
+        let Ok(watch) = Watch::start(Duration::from_secs(1), 0.0001) else { return };
+        thread::sleep(Duration::from_millis(200)); // into the rest after its first window, on most
+        let found = Arc::downgrade(&watch.found);
+        drop(watch);
+        let begin = Instant::now();
+        while found.strong_count() > 0 && begin.elapsed() < Duration::from_secs(30) {
+            thread::sleep(Duration::from_millis(10));
+        }
+        assert_eq!(found.strong_count(), 0);
+    }
 
     #[test]
     fn there_is_a_result_or_a_reason() {
