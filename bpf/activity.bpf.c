@@ -123,11 +123,8 @@ int vact_stopped(s32 cpu, u64 now)
 	a->preemptions++;
 	a->since_ns = now;
 	a->last_stop_ns = now;
-	if (taken_ns >= STOP_LONG_NS) {
-		v->long_stops_apart_ns =
-			activity_apart_ns(v->long_stops_apart_ns, v->long_stop_ns, now);
-		v->long_stop_ns = now;
-	}
+	if (taken_ns >= STOP_LONG_NS)
+		note_long_stop(v, a, now);
 	log_gap(cpu, taken_ns, source);
 	return 0;
 }

@@ -77,7 +77,8 @@ struct vcpu_ctx {
 	/* For vact: see activity.bpf.c. */
 	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
 	u64 long_stop_ns;	 /* end of the last stop that is worth timer beats; 0: none */
-	u64 long_stops_apart_ns; /* mean time between those */
+	u64 long_stop_busy_ns;	 /* the same by a clock that stands while the vCPU is idle */
+	u64 long_stops_apart_ns; /* mean busy time between those */
 	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
 	u64 steal_clock_ns; /* steal clock at the last beat */
 	u64 clock_owed_ns;  /* stops seen by late beats that the steal clock has not shown yet */

@@ -12,14 +12,11 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 		.class = idle ? VAWARE_CLASS_NONE : v->run_class,
 		.waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)),
 	};
-	bool is_here = cpu == bpf_get_smp_processor_id(); /* and so awake, whatever was seen last */
 	const struct vaware_activity *a;
 	struct running r;
 
 	if (c.class == VAWARE_CLASS_NONE) {
 		c.wake_ns = expected_wake_ns(v, now);
-		if (is_here)
-			c.wake_ns = bvs_here_ns(c.wake_ns);
 		if (!idle) /* it is being woken for another task, or serves another class */
 			c.waiting++;
 		return c;
@@ -27,7 +24,7 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	r = running_on(v, now);
 	c.protected_ns = queue_protected_rest_ns(class, &r);
 	a = activity_of(cpu);
-	if (a && !is_here && vcpu_stopped(cpu, now)) {
+	if (a && vcpu_stopped(cpu, now)) {
 		c.stopped = true;
 		c.rest_ns = activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
 					     time_delta(now, a->beat_ns));
@@ -48,9 +45,14 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);
 	cost_ns = bvs_delay_ns(&c);
 	if (class != VAWARE_CLASS_LATENCY) {
-		cost_ns += place_loss_ns(fit_of(cpu, idle), burst_ns);
-		if (c.class != VAWARE_CLASS_NONE && c.class != VAWARE_CLASS_BEST_EFFORT)
-			cost_ns += place_displaced_ns(burst_ns);
+		u64 loss_ns = place_loss_ns(fit_of(cpu, idle), burst_ns);
+
+		if (c.class == VAWARE_CLASS_NONE)
+			cost_ns = place_idle_ns(cost_ns, loss_ns);
+		else if (c.class == VAWARE_CLASS_BEST_EFFORT)
+			cost_ns += loss_ns;
+		else
+			cost_ns += loss_ns + place_displaced_ns(burst_ns);
 	}
 	scx_bpf_put_idle_cpumask(idle);
 	return cost_ns;

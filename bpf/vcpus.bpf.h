@@ -92,6 +92,17 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 		wake_typical_ns = rescue_typical_ns(wake_typical_ns, sample_ns);
 }
 
+/* Note a stop of @v that is worth timer beats, or one that the work on it has just evaded. */
+static inline void note_long_stop(struct vcpu_ctx *v, const struct vaware_activity *a, u64 now)
+{
+	u64 busy_ns = now - a->idle_ns;
+
+	v->long_stops_apart_ns = activity_apart_ns(v->long_stops_apart_ns, v->long_stop_ns,
+						   busy_ns - v->long_stop_busy_ns, now);
+	v->long_stop_ns = now;
+	v->long_stop_busy_ns = busy_ns;
+}
+
 /* vcpus.bpf.c: by themselves, for the verifier to look at once and not at each place of a loop. */
 
 /*

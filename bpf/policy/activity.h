@@ -214,12 +214,14 @@ static inline u64 activity_tick_due_ns(u64 due_ns, u64 tick_ns, u64 now)
 }
 
 /*
- * Return @apart_ns, the mean time between long stops of a vCPU (up to BEATS_QUIET_NS, with which it
- * begins), with one in it that ends at @now after another that ended at @last_ns (0: none did).
+ * Return @apart_ns, the mean busy time between long stops of a vCPU (up to BEATS_QUIET_NS, with
+ * which it begins), with one in it that ends at @now after another that ended at @last_ns (0: none
+ * did) and @busy_ns of busy time. Idle time is not in it: work that visits many vCPUs meets as many
+ * stops as work that stays.
  */
-static inline u64 activity_apart_ns(u64 apart_ns, u64 last_ns, u64 now)
+static inline u64 activity_apart_ns(u64 apart_ns, u64 last_ns, u64 busy_ns, u64 now)
 {
-	u64 between_ns = last_ns && now < last_ns + BEATS_QUIET_NS ? now - last_ns : BEATS_QUIET_NS;
+	u64 between_ns = last_ns && now < last_ns + BEATS_QUIET_NS ? busy_ns : BEATS_QUIET_NS;
 
 	return account_average_ns(apart_ns, between_ns);
 }

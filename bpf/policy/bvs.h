@@ -58,16 +58,6 @@ static inline u64 bvs_wake_learnt_ns(u64 expected_ns, u64 sample_ns)
 	return expected_ns - (expected_ns - sample_ns) / 8;
 }
 
-/*
- * Return what to expect of the vCPU that places the task, where the expected wake-up latency is
- * @wake_ns. It is awake and runs the task at once, but the task's timers stay there, and the next
- * one will find it as slow as ever: half of that.
- */
-static inline u64 bvs_here_ns(u64 wake_ns)
-{
-	return wake_ns / 2;
-}
-
 /* Return true if a task that would run after @delay_ns need not look any further. */
 static inline bool bvs_good(u64 delay_ns)
 {

@@ -30,11 +30,12 @@ static inline bool ivh_leaves(const struct ivh_task *t)
 
 /*
  * Return how far ahead to look, where decisions are @interval_ns apart: until the next one, and
- * until a target is awake.
+ * until a target is awake that is expected to take @wake_ns, with a margin: a move too early costs
+ * little, one too late a whole stop.
  */
 static inline u64 ivh_ahead_ns(u64 interval_ns, u64 wake_ns)
 {
-	return interval_ns + wake_ns;
+	return interval_ns + IVH_WAKE_MARGIN * wake_ns;
 }
 
 /*

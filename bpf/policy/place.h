@@ -63,6 +63,16 @@ static inline u64 place_loss_ns(u32 fit_1024, u64 burst_ns)
 }
 
 /*
+ * Return what an idle vCPU costs a task that waits there for @wake_ns and loses @loss_ns. The same
+ * stops make it slow to wake and leave it little: the greater one counts, or short bursts would
+ * rather queue up elsewhere.
+ */
+static inline u64 place_idle_ns(u64 wake_ns, u64 loss_ns)
+{
+	return wake_ns > loss_ns ? wake_ns : loss_ns;
+}
+
+/*
  * Return what normal work that runs on a vCPU loses when a task with @burst_ns of work is placed
  * there, in ns: it waits for as long, but no longer than a slice. Without this a task would rather
  * take a vCPU from others than use an idle one.

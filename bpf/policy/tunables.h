@@ -130,6 +130,9 @@
 /* Probability of a stop, in 1/1024, from which another vCPU is woken. */
 #define IVH_HAZARD_1024 256
 
+/* Expected wake-ups of a target that are allowed for. */
+#define IVH_WAKE_MARGIN 4
+
 /* For how long "awake" is true, and how long the target stays awake for the task. */
 #define IVH_FRESH_NS (300 * NS_PER_US)
 

@@ -220,17 +220,21 @@ proptest! {
     }
 
     #[test]
-    fn stops_become_frequent_by_their_number_alone(between in 2..100u64, rare in 400..10_000u64) {
-        let after = |stops: u64, between_ns: u64| {
+    fn stops_become_frequent_by_their_number_alone(
+        between in 2..100u64, rare in 400..10_000u64, mostly_idle in 5..100u64,
+    ) {
+        let after = |stops: u64, between_ns: u64, idle: u64| {
             let mean = |apart, stop: u64| {
-                pure!(activity_apart_ns(apart, SECOND + stop * between_ns, SECOND + (stop + 1) * between_ns))
+                let (last, now) = (SECOND + stop * between_ns, SECOND + (stop + 1) * between_ns);
+                pure!(activity_apart_ns(apart, last, between_ns / idle, now))
             };
             (0..stops).fold(SECOND, mean)
         };
         let timer = |apart| pure!(activity_wants_timer(apart, SECOND, SECOND, TICK));
-        prop_assert!(timer(after(20, between * MS)), "many a second");
-        prop_assert!(!timer(after(3, between * MS)), "three are chance");
-        prop_assert!(!timer(after(20, rare * MS)), "one or two a second");
+        prop_assert!(timer(after(20, between * MS, 1)), "many a second");
+        prop_assert!(!timer(after(3, between * MS, 1)), "three are chance");
+        prop_assert!(!timer(after(20, rare * MS, 1)), "one or two a second");
+        prop_assert!(timer(after(20, 900 * MS, mostly_idle)), "many a second of work");
     }
 }
 

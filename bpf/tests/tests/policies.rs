@@ -88,12 +88,6 @@ proptest! {
     }
 
     #[test]
-    fn a_vcpu_that_is_awake_is_preferred_to_one_that_is_as_slow(wake in 0..S, more in 0..S) {
-        prop_assert!(pure!(bvs_here_ns(wake)) <= wake);
-        prop_assert!(pure!(bvs_here_ns(wake)) <= pure!(bvs_here_ns(wake + more)));
-    }
-
-    #[test]
     fn the_hedge_comes_within_its_limits(typical in 0..S, more in 0..S) {
         let within = pure!(rescue_hedge_ns(typical));
         prop_assert!((200 * US..=2 * MS).contains(&within));
@@ -166,6 +160,13 @@ proptest! {
     }
 
     #[test]
+    fn the_stops_of_an_idle_vcpu_count_once(wake in 0..S, loss in 0..S) {
+        let cost = pure!(place_idle_ns(wake, loss));
+        prop_assert!(cost >= wake && cost >= loss && cost <= wake + loss);
+        prop_assert!(cost < wake + loss || wake == 0 || loss == 0);
+    }
+
+    #[test]
     fn short_work_prefers_half_a_vcpu_to_half_of_another_tasks(average in 0..S, burst in 0..S) {
         let work = pure!(place_burst_ns(average, burst));
         prop_assert!(work <= 20 * MS);
@@ -189,7 +190,7 @@ proptest! {
 
     #[test]
     fn the_slower_the_target_wakes_the_further_ahead_one_looks(wake in 0..S, more in 0..S) {
-        prop_assert_eq!(pure!(ivh_ahead_ns(MS, wake + more)) - pure!(ivh_ahead_ns(MS, wake)), more);
+        prop_assert!(pure!(ivh_ahead_ns(MS, wake + more)) >= pure!(ivh_ahead_ns(MS, wake)) + more);
         prop_assert!(pure!(ivh_ahead_ns(more, wake)) >= more);
     }
 
