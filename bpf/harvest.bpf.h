@@ -21,23 +21,24 @@ static inline void harvest_forget(s32 cpu, struct vcpu_ctx *v)
 }
 
 /*
- * Source: find a target for @p, first one that runs best-effort work, else one that has been idle
- * for long enough. Return it, or -1. The search begins where the last one succeeded.
+ * Source: find a target for @p: one that runs best-effort work, else the one that has been idle for
+ * longest, which its host owes most. Return it, or -1.
  */
-static inline s32 harvest_find(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, u64 now)
+static inline s32 harvest_find(struct task_struct *p, s32 cpu, u64 now)
 {
 	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u32 from = v->ivh_cursor, i;
+	u64 longest_ns = 0;
 	s32 found = -1;
+	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		u32 others = in ? in->nr_near : nr_vcpus - 1;
-		s32 other = others ? near_vcpu(in, cpu, (from + i) % others) : -1;
-		struct vcpu_ctx *o;
+		s32 other = near_vcpu(in, cpu, i);
 		const struct vaware_activity *a;
+		struct vcpu_ctx *o;
+		u64 idle_ns;
 
-		if (i >= others)
+		if (other < 0)
 			break;
 		o = vcpu_ctx_of(other);
 		if (!o || o->ivh_claim || !may_use(p, VAWARE_CLASS_THROUGHPUT, other))
@@ -47,12 +48,12 @@ static inline s32 harvest_find(struct task_struct *p, s32 cpu, struct vcpu_ctx *
 			break;
 		}
 		a = activity_of(other);
-		if (found < 0 && a && bpf_cpumask_test_cpu(other, idle) &&
-		    ivh_idle_enough(time_delta(now, a->since_ns))) {
+		if (!a || !bpf_cpumask_test_cpu(other, idle))
+			continue;
+		idle_ns = time_delta(now, a->since_ns);
+		if (idle_ns > longest_ns && ivh_idle_enough(idle_ns)) {
 			found = other;
-			v->ivh_cursor = (from + i) % others;
-			if (!best_effort_vcpus)
-				break;
+			longest_ns = idle_ns;
 		}
 	}
 	scx_bpf_put_idle_cpumask(idle);
@@ -115,7 +116,7 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 		harvest_forget(cpu, v);
 		count(VAWARE_IVH_LATE);
 	}
-	other = harvest_find(p, cpu, v, now);
+	other = harvest_find(p, cpu, now);
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
@@ -154,7 +155,6 @@ static inline s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_c
 		return other;
 	}
 	count(answer == IVH_LATE ? VAWARE_IVH_LATE : VAWARE_IVH_USELESS);
-	v->ivh_cursor++; /* another one next time */
 	return -1;
 }
 

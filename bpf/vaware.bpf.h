@@ -101,7 +101,6 @@ struct vcpu_ctx {
 	/* as a source: */
 	u32 ivh_target;	   /* number + 1 of the target */
 	s32 ivh_pid;	   /* the task that would leave */
-	u32 ivh_cursor;	   /* where to look for a target first */
 	u64 ivh_asked_ns;  /* when this vCPU asked */
 	u64 ivh_called_ns; /* when it was asked */
 	u64 ivh_awake_ns;  /* when it was awake after that */
