@@ -23,12 +23,12 @@ def epitaph(console: Path, run_id: str) -> str:
 
 
 def last_lines(text: str) -> list[str]:
-    """The last lines with something in them; of a panic, the message first."""
+    """The last lines with something in them; first of all what made the kernel give up."""
     lines = [line.strip() for line in re.split(r"[\r\n]+", ESCAPES.sub("", text))]
     lines = [line for line in lines if line]
     tail = lines[-QUOTED:]
-    panics = [line for line in lines if "Kernel panic" in line]
-    return tail if not panics or panics[0] in tail else [panics[0], *tail[1:]]
+    faults = [line for line in lines if "Oops:" in line or "Kernel panic" in line]
+    return tail if not faults or faults[0] in tail else [faults[0], *tail[1:]]
 
 
 def _keep(console: Path, run_id: str) -> Path:

@@ -116,6 +116,8 @@ def test_a_panic_is_quoted_however_much_follows_it():
     quoted = console.last_lines("\r\n".join(lines))
     assert quoted[0] == lines[1] and quoted[-1] == "19"
     assert len(quoted) == console.QUOTED
+    oops = console.last_lines("\n".join(["[1] Oops: int3: 0000", *lines]))
+    assert oops[0] == "[1] Oops: int3: 0000" and len(oops) == console.QUOTED
     assert console.last_lines("\x1b[2J\n\n") == []
 
 
