@@ -22,7 +22,7 @@ pub const PASS_LIMIT: Duration = Duration::from_secs(5);
 const FIRST_PASSES: Duration = Duration::from_secs(3);
 
 /// At no time is more used than so many times the budget, not even of that credit: the VM has work to do.
-const PEAK_BUDGETS: f64 = 10.0;
+const PEAK_BUDGETS: f64 = 3.0;
 
 /// What was found last.
 #[derive(Default)]
