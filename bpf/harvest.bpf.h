@@ -133,7 +133,7 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 static inline s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	s32 other = (s32)v->ivh_target - 1;
-	const struct vaware_activity *a = activity_of(cpu);
+	const struct vaware_activity *a;
 	struct vcpu_ctx *o;
 	u32 answer;
 
@@ -149,6 +149,7 @@ static inline s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_c
 		return -1;
 	harvest_forget(cpu, v);
 	if (answer == IVH_GO && may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
+		a = activity_of(cpu);
 		if (a) /* or success would silence the timer that it depends on */
 			note_long_stop(v, a, now);
 		count(VAWARE_IVH_MOVED);

@@ -70,7 +70,8 @@
 
 /*
  * Timer beats are worth what they cost (an exit to the hypervisor or two each) while stops that
- * ticks might miss come this often on average. After so long without one ticks alone look on.
+ * ticks might miss come this often on average, in busy time. After so long without one ticks alone
+ * look on.
  */
 #define STOP_LONG_NS NS_PER_MS
 #define BEATS_APART_NS (200 * NS_PER_MS)

@@ -78,6 +78,7 @@ proptest! {
         let (late, early) = (expected + off, expected.saturating_sub(off));
         prop_assert!((expected..=late).contains(&learnt(late)));
         prop_assert!((early..=expected).contains(&learnt(early)));
+        prop_assert!(late - learnt(late) <= off / 2 + 1, "half of what was too little");
         prop_assert!(learnt(late) - expected >= expected - learnt(early), "longer ones count for more");
     }
 
@@ -190,7 +191,9 @@ proptest! {
 
     #[test]
     fn the_slower_the_target_wakes_the_further_ahead_one_looks(wake in 0..S, more in 0..S) {
-        prop_assert!(pure!(ivh_ahead_ns(MS, wake + more)) >= pure!(ivh_ahead_ns(MS, wake)) + more);
+        let margin = pure!(ivh_ahead_ns(0, more));
+        prop_assert!(margin >= more);
+        prop_assert_eq!(pure!(ivh_ahead_ns(MS, wake + more)) - pure!(ivh_ahead_ns(MS, wake)), margin);
         prop_assert!(pure!(ivh_ahead_ns(more, wake)) >= more);
     }
 

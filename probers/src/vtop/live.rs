@@ -13,6 +13,7 @@ use super::idle::Idle;
 use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
+use crate::budget::Budget;
 use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, run_ns, set_priority};
 
 /// Time for a pair that can run together to do so; most take under a millisecond of it.
@@ -59,8 +60,8 @@ pub struct Live {
     deadline: Option<Instant>,
     /// Set: nothing more is asked.
     stop: Arc<AtomicBool>,
-    /// Part of the time in which vCPUs are in use, 0 to 1.
-    duty_ratio: f64,
+    /// How much of the time vCPUs may be in use.
+    pace: Budget,
     is_realtime: bool,
 }
 
@@ -95,7 +96,7 @@ impl Live {
             idle: Idle::default(),
             deadline: None,
             stop: Arc::default(),
-            duty_ratio: 1.0,
+            pace: pace(1.0),
             is_realtime: true,
         };
         for vcpu in vcpus {
@@ -140,7 +141,7 @@ impl Live {
     /// Use vCPUs in no more than this part of the time (0 to 1), and rest in between: nothing else runs
     /// on a vCPU while it is compared. To begin with there is no limit.
     pub fn keep_duty(&mut self, ratio: f64) {
-        self.duty_ratio = ratio;
+        self.pace = pace(ratio);
     }
 
     /// A new pass begins. Ask no more after this time: the next probe is the last.
@@ -153,8 +154,9 @@ impl Live {
     /// Let all pairs play for one window, and rest. What each vCPU's thread saw, `None` for a vCPU that is
     /// lost.
     fn window(&mut self, pairs: &[Pair], length: Duration) -> HashMap<usize, Seen> {
-        let begin = Instant::now();
-        let until_ns = monotonic_ns() + length.as_nanos() as u64;
+        let begin_ns = monotonic_ns();
+        self.pace.available_ns(begin_ns); // what came in since the rest is not for this window
+        let until_ns = begin_ns + length.as_nanos() as u64;
         for (a, b) in pairs {
             let game = Arc::new(Game::default());
             for (vcpu, is_first) in [(*a, true), (*b, false)] {
@@ -165,7 +167,9 @@ impl Live {
         let players = pairs.iter().flat_map(|(a, b)| [*a, *b]);
         let seen =
             players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect();
-        thread::park_timeout(rest(begin.elapsed(), self.duty_ratio));
+        let end_ns = monotonic_ns();
+        self.pace.spend(end_ns - begin_ns);
+        thread::park_timeout(self.pace.rest(end_ns));
         seen
     }
 
@@ -213,9 +217,9 @@ impl Live {
     }
 }
 
-/// How long to rest after a window of this length so as to keep the duty.
-fn rest(window: Duration, duty_ratio: f64) -> Duration {
-    window.mul_f64((1.0 / duty_ratio.clamp(DUTY_MIN_RATIO, 1.0)) - 1.0)
+/// A budget that saves nothing up: a rest after each window.
+fn pace(duty_ratio: f64) -> Budget {
+    Budget::with_credit(duty_ratio.clamp(DUTY_MIN_RATIO, 1.0), Duration::ZERO, monotonic_ns())
 }
 
 /// What a window showed, with all that was seen before.
@@ -330,6 +334,16 @@ mod tests {
             assert_eq!(readings.len(), 1);
             assert!(start.elapsed() < GLANCE + GRACE + Duration::from_secs(5));
         }
+    }
+
+    /// The rest after a window.
+    fn rest(window: Duration, duty_ratio: f64) -> Duration {
+        let mut pace = pace(duty_ratio);
+        let begin_ns = monotonic_ns();
+        let window_ns = window.as_nanos() as u64;
+        pace.available_ns(begin_ns);
+        pace.spend(window_ns);
+        pace.rest(begin_ns + window_ns)
     }
 
     #[test]
