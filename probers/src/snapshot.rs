@@ -17,6 +17,9 @@ pub const CAPACITY_SCALE: f64 = 1024.0;
 /// From this confidence on a value is fit to decide on; below, act as if nothing were known.
 pub const TRUSTED_CONFIDENCE: f64 = 0.5;
 
+/// The standard error at which a share is worth nothing: its confidence is 0.
+pub const USELESS_ERROR_RATIO: f64 = 0.25;
+
 /// A capacity that moves by less than this part of a core is no change.
 const CAPACITY_CHANGE_RATIO: f64 = 0.05;
 
@@ -34,6 +37,11 @@ impl Estimate {
     /// The value, if it is fit to decide on.
     pub fn trusted(&self) -> Option<f64> {
         (self.confidence >= TRUSTED_CONFIDENCE).then_some(self.value)
+    }
+
+    /// Of a share: its confidence as a standard error, 0 to [`USELESS_ERROR_RATIO`].
+    pub fn error_ratio(&self) -> f64 {
+        (1.0 - self.confidence) * USELESS_ERROR_RATIO
     }
 }
 
@@ -209,14 +217,6 @@ impl VcpuSnapshot {
         self.vcpus.binary_search_by_key(&id, |vcpu| vcpu.id).ok().map(|index| &self.vcpus[index])
     }
 
-    /// The capacity to schedule by: what is trusted, a whole core where nothing is.
-    pub fn capacity_or_neutral(&self, id: u32) -> f64 {
-        self.vcpu(id)
-            .and_then(|vcpu| vcpu.capacity)
-            .and_then(|capacity| capacity.trusted())
-            .unwrap_or(CAPACITY_SCALE)
-    }
-
     /// The numbers of the stragglers.
     pub fn stragglers(&self) -> impl Iterator<Item = u32> {
         self.vcpus.iter().filter(|vcpu| vcpu.verdict == Verdict::Straggler).map(|vcpu| vcpu.id)
@@ -311,17 +311,6 @@ mod tests {
         let text = serde_json::to_string(&written).unwrap_or_default();
         assert!(text.contains("\"schema_version\":1"), "{text}");
         assert_eq!(serde_json::from_str(&text).ok(), Some(written));
-    }
-
-    #[test]
-    fn what_is_not_trusted_is_neutral() {
-        let snapshot = snapshot(vec![
-            vcpu(0, estimate(300.0, 0.9)),
-            vcpu(2, estimate(300.0, 0.2)),
-            vcpu(4, None),
-        ]);
-        let capacities = [0, 1, 2, 4].map(|id| snapshot.capacity_or_neutral(id));
-        assert_eq!(capacities, [300.0, 1024.0, 1024.0, 1024.0]);
     }
 
     #[test]

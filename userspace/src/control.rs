@@ -5,11 +5,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use probers::snapshot::{Group, VcpuSnapshot, Verdict};
+use probers::snapshot::{CAPACITY_SCALE, Group, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
 use crate::inputs::{Facts, Inputs, plan};
+use crate::levels::{Measured, levels};
 use crate::probing::Probing;
 use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
@@ -68,11 +69,12 @@ fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
         return online.iter().copied().map(Facts::unknown).collect();
     };
     let topology = &snapshot.topology;
-    let known = online.iter().map(|&vcpu| {
+    let measured: Vec<_> = online.iter().map(|&vcpu| measured(snapshot, vcpu)).collect();
+    let known = online.iter().zip(levels(&measured)).map(|(&vcpu, capacity_ratio)| {
         let verdict = snapshot.vcpu(vcpu).map_or(Verdict::Unknown, |vcpu| vcpu.verdict);
         Facts {
             vcpu,
-            capacity_1024: snapshot.capacity_or_neutral(vcpu).round() as u32,
+            capacity_1024: (capacity_ratio * CAPACITY_SCALE).round() as u32,
             straggler: verdict == Verdict::Straggler,
             stack: group_of(&topology.stacks, vcpu).unwrap_or(vcpu),
             core: group_of(&topology.cores, vcpu).unwrap_or(vcpu),
@@ -84,6 +86,16 @@ fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
         }
     });
     known.collect()
+}
+
+/// The capacity of a vCPU, if it is sure enough to act on.
+fn measured(snapshot: &VcpuSnapshot, vcpu: u32) -> Measured {
+    let capacity = snapshot.vcpu(vcpu).and_then(|vcpu| vcpu.capacity);
+    let trusted = capacity.and_then(|capacity| Some((capacity, capacity.trusted()?)));
+    trusted.map_or(Measured::UNKNOWN, |(capacity, value)| Measured {
+        ratio: value / CAPACITY_SCALE,
+        error_ratio: capacity.error_ratio(),
+    })
 }
 
 /// The lowest vCPU of the group that `vcpu` is in, if the group is sure enough to act on.

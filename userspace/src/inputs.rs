@@ -20,7 +20,8 @@ const CAPACITY_STEP_1024: u32 = 128;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
     pub vcpu: u32,
-    /// Share of a core x its speed; 1024 is a whole core of the best speed. 1024 if unknown.
+    /// Share of a core x its speed; 1024 is a whole core of the best speed. Equal for vCPUs that cannot
+    /// be told apart, see [`crate::levels`].
     pub capacity_1024: u32,
     /// Far slower than the others, by a verdict that is still fresh.
     pub straggler: bool,

@@ -13,6 +13,7 @@ pub mod health;
 pub mod http;
 pub mod inputs;
 pub mod kernel;
+pub mod levels;
 mod libbpf_log;
 pub mod metrics;
 pub mod policy;

@@ -3,10 +3,8 @@
 
 use std::time::Duration;
 
-use crate::snapshot::Estimate;
+use crate::snapshot::{Estimate, USELESS_ERROR_RATIO};
 
-/// The standard error at which a share is worth nothing.
-const USELESS_ERROR: f64 = 0.25;
 /// An observation so many standard errors off is a change, not noise.
 const CHANGE_SIGMAS: f64 = 3.0;
 /// Differences below this are never a change.
@@ -109,7 +107,7 @@ impl ShareEstimator {
     /// The share, or `None` if nothing was observed yet.
     pub fn estimate(&self, now_ns: u64) -> Option<Estimate> {
         let age_ns = now_ns.saturating_sub(self.updated_ns?) as f64;
-        let precision = (1.0 - self.sum.error() / USELESS_ERROR).clamp(0.0, 1.0);
+        let precision = (1.0 - self.sum.error() / USELESS_ERROR_RATIO).clamp(0.0, 1.0);
         Some(Estimate {
             value: self.sum.share(),
             age_s: age_ns / 1e9,

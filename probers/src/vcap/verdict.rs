@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which vCPUs are stragglers, with hysteresis. Pure.
 
-use crate::snapshot::{CAPACITY_SCALE, TRUSTED_CONFIDENCE, Vcpu, Verdict};
+use crate::snapshot::{CAPACITY_SCALE, Estimate, TRUSTED_CONFIDENCE, Vcpu, Verdict};
 
 /// A vCPU with this part of a whole core of the best speed is as good as its hypervisor promises.
 const GOOD_RATIO: f64 = 0.8;
@@ -23,18 +23,23 @@ impl Default for StragglerRule {
 
 impl StragglerRule {
     /// Judge each vCPU by its capacity; `verdict` holds the previous judgement. Capacities that are not
-    /// trusted leave a straggler one, and make none.
+    /// trusted leave a straggler one, and make none; nor do those that are low only within their error.
     pub fn judge(self, vcpus: &mut [Vcpu]) {
-        let median = median(vcpus.iter().filter(|vcpu| vcpu.online).filter_map(trusted_capacity));
+        let median = median(vcpus.iter().filter(|vcpu| vcpu.online).filter_map(trusted_capacity).map(|c| c.value));
         for vcpu in vcpus {
             let was_straggler = vcpu.verdict == Verdict::Straggler;
             vcpu.verdict = match (vcpu.online, trusted_capacity(vcpu), median) {
                 (false, ..) => Verdict::Offline,
                 (true, Some(capacity), Some(median)) => {
-                    let bound = if was_straggler { self.leave_ratio } else { self.enter_ratio };
-                    if capacity < bound * median {
+                    let is_straggler = if was_straggler {
+                        capacity.value < self.leave_ratio * median
+                    } else {
+                        let error = capacity.error_ratio() * CAPACITY_SCALE;
+                        capacity.value + error < self.enter_ratio * median
+                    };
+                    if is_straggler {
                         Verdict::Straggler
-                    } else if capacity >= GOOD_RATIO * CAPACITY_SCALE {
+                    } else if capacity.value >= GOOD_RATIO * CAPACITY_SCALE {
                         Verdict::Good
                     } else {
                         Verdict::Reduced
@@ -47,8 +52,8 @@ impl StragglerRule {
     }
 }
 
-fn trusted_capacity(vcpu: &Vcpu) -> Option<f64> {
-    vcpu.capacity.filter(|capacity| capacity.confidence >= TRUSTED_CONFIDENCE).map(|c| c.value)
+fn trusted_capacity(vcpu: &Vcpu) -> Option<Estimate> {
+    vcpu.capacity.filter(|capacity| capacity.confidence >= TRUSTED_CONFIDENCE)
 }
 
 /// The upper median: at most half of the values are below it.
@@ -65,7 +70,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn vcpu(id: u32, capacity: f64) -> Vcpu {
-        let capacity = Some(Estimate { value: capacity, age_s: 0.0, confidence: 0.9 });
+        let capacity = Some(Estimate { value: capacity, age_s: 0.0, confidence: 0.98 });
         Vcpu { id, online: true, capacity, ..Vcpu::default() }
     }
 
@@ -108,6 +113,17 @@ mod tests {
         let found = verdicts(&vcpus);
         let expected = [Verdict::Good, Verdict::Offline, Verdict::Reduced, Verdict::Straggler];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_vcpu_that_is_slow_only_within_its_error_is_none() {
+        let mut vcpus = vec![vcpu(0, 350.0), vcpu(1, 350.0), vcpu(2, 18.0)];
+        vcpus[2].capacity = vcpus[2].capacity.map(|c| Estimate { confidence: 0.8, ..c });
+        StragglerRule::default().judge(&mut vcpus);
+        assert_eq!(vcpus[2].verdict, Verdict::Reduced);
+        vcpus[2].capacity = vcpu(2, 18.0).capacity;
+        StragglerRule::default().judge(&mut vcpus);
+        assert_eq!(vcpus[2].verdict, Verdict::Straggler);
     }
 
     #[test]
