@@ -89,6 +89,37 @@ static inline void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *
 	count(VAWARE_IVH_ASKED);
 }
 
+/* Return true if tasks may be harvested at @now. */
+static inline bool harvest_on(u64 now)
+{
+	return policy_on(VAWARE_POLICY_IVH) && trial_is_on(trial_epoch(now), ivh_trial.verdict);
+}
+
+/*
+ * At ticks of @p, which runs at @now and is CPU-bound: when an epoch of the trial has ended, take
+ * down what the task obtained in it.
+ */
+static inline void harvest_measure(struct task_ctx *t, u64 now)
+{
+	u64 since_ns = t->trial_since_ns, run_ns, wall_ns;
+	struct vaware_stats *s = stats_here();
+
+	if (since_ns && trial_epoch(since_ns) == trial_epoch(now))
+		return;
+	if (since_ns && s) {
+		run_ns = t->burst_ns - t->trial_burst_ns;
+		wall_ns = time_delta(now, since_ns);
+		s->ivh_run_ns[t->trial_on & 1] += run_ns;
+		s->ivh_wall_ns[t->trial_on & 1] += wall_ns;
+		trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
+		ivh_trial.verdict =
+			trial_verdict(ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without);
+	}
+	t->trial_on = trial_is_on(trial_epoch(now), ivh_trial.verdict);
+	t->trial_since_ns = now;
+	t->trial_burst_ns = t->burst_ns;
+}
+
 /*
  * Source, at ticks and beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had
  * better leave before this one is stopped.
@@ -107,8 +138,7 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 	u64 next_ns;
 	s32 other;
 
-	if (!policy_on(VAWARE_POLICY_IVH) || !a || !a->last_stop_ns || !ivh_leaves(&task) ||
-	    is_pinned(p))
+	if (!harvest_on(now) || !a || !a->last_stop_ns || !ivh_leaves(&task) || is_pinned(p))
 		return;
 	if (v->ivh_target) {
 		if (!ivh_gives_up(v->ivh_asked_ns, a->last_stop_ns, now))

@@ -41,6 +41,27 @@ enum vaware_policy {
 	VAWARE_POLICY_CAPACITY = 1 << 7,
 };
 
+/* What a policy on trial (ivh) has shown so far. */
+enum vaware_verdict {
+	VAWARE_TRIAL_OPEN,  /* too little: it is on for half of the time */
+	VAWARE_TRIAL_WINS,  /* CPU-bound tasks obtain more with it: it is on */
+	VAWARE_TRIAL_LOSES, /* they do not: it is off, but for a look now and then */
+};
+
+/* What CPU-bound tasks obtained in the last epochs of one kind, in ns. */
+struct vaware_trial_arm {
+	u64 run_ns;
+	u64 wall_ns; /* in which they had work */
+};
+
+/* A policy on trial: variable `ivh_trial`, written by any vCPU. */
+struct vaware_trial {
+	struct vaware_trial_arm with;
+	struct vaware_trial_arm without;
+	u32 verdict; /* enum vaware_verdict */
+	u32 unused;
+};
+
 /* Task classes, by which waits and run time are told apart. */
 enum vaware_class {
 	VAWARE_CLASS_LATENCY,	  /* short bursts between sleeps */
@@ -136,6 +157,8 @@ struct vaware_stats {
 	u64 bvs_predicted_ns; /* sums over those waits that bvs has predicted */
 	u64 bvs_actual_ns;
 	u64 lock_wait_max_ns;
+	u64 ivh_run_ns[2];  /* of CPU-bound tasks in epochs of ivh's trial: without it, with it */
+	u64 ivh_wall_ns[2]; /* time in which they had work, in the same epochs */
 };
 
 /* Where stolen time is read from (docs/design.md, Signals). */

@@ -19,6 +19,7 @@ u64 policies = ~0ULL;
 u64 uneven_until_ns;
 u64 wake_typical_ns = 50 * NS_PER_US;
 u32 best_effort_vcpus;
+struct vaware_trial ivh_trial;
 
 /* rescue.bpf.c */
 extern int vaware_prepare_hedges(void);

@@ -158,6 +158,9 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
+	if (policy_on(VAWARE_POLICY_IVH) && v->run_class == VAWARE_CLASS_THROUGHPUT &&
+	    !is_pinned(p))
+		harvest_measure(t, v->beat_ns);
 	harvest_consider(p, t, cpu, v, v->beat_ns);
 	if (makes_way(cpu, v)) {
 		scx_bpf_task_set_slice(p, 0);
@@ -194,6 +197,7 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		t->guest = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
+		t->trial_since_ns = 0;
 	}
 }
 

@@ -17,6 +17,7 @@
 #include "policy/queue.h"
 #include "policy/rescue.h"
 #include "policy/rwc.h"
+#include "policy/trial.h"
 #include "policy/tunables.h"
 #include "policy/vtime.h"
 
@@ -121,8 +122,12 @@ struct task_ctx {
 	u64 burst_avg_ns;
 	u64 predicted_ns; /* wait that bvs expects; 0: it has not chosen */
 	u32 vcpu;
-	u32 leaves_for; /* number + 1 of the vCPU to go to when it is next queued */
-	u32 guest;	/* moved by a policy since it last slept */
+	u32 leaves_for;	    /* number + 1 of the vCPU to go to when it is next queued */
+	u32 guest;	    /* moved by a policy since it last slept */
+	u32 trial_on;	    /* ivh was on in its present epoch of the trial */
+	u64 trial_since_ns; /* when it was first seen in that epoch, without having slept since; 0:
+			       never */
+	u64 trial_burst_ns; /* burst_ns then */
 };
 
 struct {

@@ -140,4 +140,19 @@
 /* A target that is not awake within this time is given up. */
 #define IVH_PATIENCE_NS (20 * NS_PER_MS)
 
+/* A policy on trial is on or off for so long: many of the host's slices. */
+#define TRIAL_EPOCH_NS (64 * NS_PER_MS)
+
+/* Epochs of 64: with the policy while it is open or loses, without it while it wins. */
+#define TRIAL_OPEN_64 32
+#define TRIAL_LOSING_64 1
+#define TRIAL_WITHOUT_64 4
+
+/* Epochs of one task that a verdict needs of both kinds, and those that are remembered. */
+#define TRIAL_EPOCHS_MIN 6
+#define TRIAL_EPOCHS_MAX 16
+
+/* To win, the policy has to give tasks this part more of the time than they have without. */
+#define TRIAL_MARGIN 16
+
 #endif

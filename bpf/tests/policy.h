@@ -7,5 +7,6 @@
 #include "../policy/queue.h"
 #include "../policy/rescue.h"
 #include "../policy/rwc.h"
+#include "../policy/trial.h"
 #include "../policy/tunables.h"
 #include "../policy/vtime.h"

@@ -124,6 +124,19 @@ pub fn print_end(total: &VcpuStats) {
         micros(total.bvs_predicted_ns / 1000),
         micros(total.bvs_actual_ns / 1000),
     );
+    let ivh = |on: usize| match total.ivh_wall_ns[on] {
+        0 => "none".into(),
+        wall_ns => format!(
+            "{:.0} % of {}",
+            total.ivh_run_ns[on] as f64 * 100.0 / wall_ns as f64,
+            micros(wall_ns / 1000)
+        ),
+    };
+    println!(
+        "  CPU-bound tasks ran for {} with ivh and for {} without, in epochs of its trial",
+        ivh(1),
+        ivh(0)
+    );
     println!("  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
 }
 

@@ -32,7 +32,7 @@ const PROBE_TOPOLOGY_MS: std::ops::RangeInclusive<u64> = 500..=600_000;
 #[derive(clap::Args, Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Switch on just these policies: names joined by commas, "usual", "all" or "none".
+    /// Switch on just these policies: names joined by commas, "all" or "none".
     #[arg(long, value_name = "NAMES")]
     pub policies: Option<PolicySet>,
     /// Let no runnable task wait longer than this for a vCPU that runs (100 to 10000).
@@ -155,7 +155,7 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         Self {
-            policies: PolicySet::usual(),
+            policies: PolicySet::all(),
             wait_bound: Duration::from_secs(1),
             partial: false,
             allow_quota: false,

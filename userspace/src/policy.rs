@@ -40,7 +40,7 @@ pub const POLICIES: [Policy; 8] = [
     Policy {
         name: "ivh",
         bit: intf::vaware_policy_VAWARE_POLICY_IVH as u64,
-        purpose: "CPU-bound tasks leave a vCPU before it is stopped, for one that is awake",
+        purpose: "CPU-bound tasks leave a vCPU before it is stopped, where that is found to pay",
     },
     Policy {
         name: "rescue",
@@ -59,30 +59,24 @@ pub const POLICIES: [Policy; 8] = [
     },
 ];
 
-/// A set of policies. Written as names joined by commas, or `usual`, `all` or `none`; in
-/// TOML also as a list.
+/// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
+/// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(try_from = "Written", into = "Vec<&'static str>")]
 pub struct PolicySet(u64);
 
 /// A set of policies as TOML has it.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "policies are a list of names, \"usual\", \"all\" or \"none\"")]
+#[serde(untagged, expecting = "policies are a list of names, \"all\" or \"none\"")]
 enum Written {
     Text(String),
     Names(Vec<String>),
 }
 
 impl PolicySet {
-    /// Every policy.
+    /// Every policy: what is on unless somebody chooses.
     pub fn all() -> Self {
         Self(POLICIES.iter().fold(0, |bits, policy| bits | policy.bit))
-    }
-
-    /// The policies that are on unless somebody chooses: all but harvesting, which has not shown a
-    /// gain yet (docs/design.md).
-    pub fn usual() -> Self {
-        Self(Self::all().0 & !(intf::vaware_policy_VAWARE_POLICY_IVH as u64))
     }
 
     /// The bits as the kernel half reads them.
@@ -111,7 +105,7 @@ impl PolicySet {
             let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
                 let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
                 return Err(format!(
-                    "there is no policy {name:?}; choose from {}, or write usual, all or none",
+                    "there is no policy {name:?}; choose from {}, or write all or none",
                     known.join(", ")
                 ));
             };
@@ -127,7 +121,6 @@ impl FromStr for PolicySet {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
             "all" => Ok(Self::all()),
-            "usual" => Ok(Self::usual()),
             "none" => Ok(Self(0)),
             names => Self::from_names(&names.split(',').collect::<Vec<_>>()),
         }
@@ -169,7 +162,6 @@ mod tests {
             assert_eq!(set.to_string(), text);
         }
         assert_eq!("all".parse(), Ok(PolicySet::all()));
-        assert_eq!("usual".parse(), Ok(PolicySet::usual()));
     }
 
     #[test]

@@ -25,7 +25,9 @@ impl StragglerRule {
     /// Judge each vCPU by its capacity; `verdict` holds the previous judgement. Capacities that are not
     /// trusted leave a straggler one, and make none; nor do those that are low only within their error.
     pub fn judge(self, vcpus: &mut [Vcpu]) {
-        let median = median(vcpus.iter().filter(|vcpu| vcpu.online).filter_map(trusted_capacity).map(|c| c.value));
+        let median = median(
+            vcpus.iter().filter(|vcpu| vcpu.online).filter_map(trusted_capacity).map(|c| c.value),
+        );
         for vcpu in vcpus {
             let was_straggler = vcpu.verdict == Verdict::Straggler;
             vcpu.verdict = match (vcpu.online, trusted_capacity(vcpu), median) {

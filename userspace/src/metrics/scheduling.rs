@@ -32,6 +32,25 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("bvs_actual_wait", Some(Unit::Seconds), "Waits of the same tasks, as they were"),
         total.bvs_actual_ns as f64 / NS_PER_S,
     )?;
+    let trial = |values: [u64; 2]| {
+        ["off", "on"].iter().zip(values).map(|(ivh, ns)| ([("ivh", *ivh)], ns as f64 / NS_PER_S))
+    };
+    page.counters(
+        (
+            "ivh_trial_run",
+            Some(Unit::Seconds),
+            "Run time of CPU-bound tasks in epochs of ivh's trial",
+        ),
+        trial(total.ivh_run_ns).collect(),
+    )?;
+    page.counters(
+        (
+            "ivh_trial_wall",
+            Some(Unit::Seconds),
+            "Time in which these tasks had work, in the same epochs",
+        ),
+        trial(total.ivh_wall_ns).collect(),
+    )?;
     page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {

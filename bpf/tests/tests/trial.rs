@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of a policy on trial.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const EPOCH: u64 = 64_000_000;
+const OPEN: u32 = vaware_verdict_VAWARE_TRIAL_OPEN;
+const WINS: u32 = vaware_verdict_VAWARE_TRIAL_WINS;
+const LOSES: u32 = vaware_verdict_VAWARE_TRIAL_LOSES;
+
+/// A trial through `epochs`, in which a task obtains these parts of the time, give or take `noise`. The
+/// verdict at the end, and in how many epochs the policy was on.
+fn trial(first: u64, epochs: u64, with: f64, without: f64, noise: f64) -> (u32, u64) {
+    let mut arms = [vaware_trial_arm { run_ns: 0, wall_ns: 0 }; 2];
+    let (mut verdict, mut nr_on) = (OPEN, 0);
+    for epoch in first..first + epochs {
+        let on = pure!(trial_is_on(epoch, verdict));
+        nr_on += u64::from(on);
+        let swing = if epoch % 2 == 0 { noise } else { -noise };
+        let share = if on { with } else { without } + swing;
+        pure!(trial_add(&mut arms[usize::from(on)], (share * EPOCH as f64) as u64, EPOCH));
+        verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0]));
+    }
+    (verdict, nr_on)
+}
+
+proptest! {
+    #[test]
+    fn what_pays_is_soon_on(first in 0u64..1 << 40, without in 0.1..0.8f64) {
+        let (verdict, nr_on) = trial(first, 200, without * 1.2, without, 0.02);
+        prop_assert_eq!(verdict, WINS);
+        prop_assert!(nr_on > 100, "{nr_on} of 200 epochs");
+    }
+
+    #[test]
+    fn what_loses_or_changes_nothing_is_soon_off(
+        first in 0u64..1 << 40, without in 0.1..0.9f64, loss in 0.0..0.9f64,
+    ) {
+        let (verdict, nr_on) = trial(first, 640, without * (1.0 - loss), without, 0.02);
+        prop_assert_eq!(verdict, LOSES);
+        prop_assert!(nr_on < 64, "{nr_on} of 640 epochs");
+    }
+
+    #[test]
+    fn what_was_remembered_gives_way_to_what_is(first in 0u64..1 << 40) {
+        let mut arms = [vaware_trial_arm { run_ns: 0, wall_ns: 0 }; 2];
+        let mut verdict = LOSES;
+        (0..64).for_each(|_| pure!(trial_add(&mut arms[1], EPOCH / 4, EPOCH)));
+        for epoch in first..first + 1500 {
+            let on = pure!(trial_is_on(epoch, verdict));
+            let run_ns = if on { EPOCH } else { EPOCH / 2 };
+            pure!(trial_add(&mut arms[usize::from(on)], run_ns, EPOCH));
+            verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0]));
+        }
+        prop_assert_eq!(verdict, WINS);
+    }
+
+    #[test]
+    fn a_share_is_one_and_memory_is_bounded(samples in prop::collection::vec((0u64..1 << 40, 0u64..1 << 36), 1..200)) {
+        let mut arm = vaware_trial_arm { run_ns: 0, wall_ns: 0 };
+        for (run_ns, wall_ns) in samples {
+            pure!(trial_add(&mut arm, run_ns, wall_ns));
+            prop_assert!(pure!(trial_share_1024(&arm)) <= 1024);
+            prop_assert!(arm.wall_ns <= 16 * EPOCH + (1 << 36));
+        }
+    }
+}
