@@ -122,6 +122,13 @@ enum vaware_vcpu_flag {
 	VAWARE_VCPU_UNEVEN = 1 << 2,	/* vCPUs of this VM differ in what they give to a task */
 };
 
+/*
+ * A vCPU gives clearly more than another one from this ratio of their capacities on: less is no
+ * reason to move work, for it may be noise and costs its caches.
+ */
+#define VAWARE_CLEARLY_MORE 5
+#define VAWARE_CLEARLY_LESS 4
+
 /* vCPUs that a decision looks at: the bound that holds for any number of vCPUs. */
 #define VAWARE_NEAR_VCPUS 16
 

@@ -151,6 +151,7 @@ END
 needs_eval() {
     cat <<END
 perf, for perf bench|linux-perf|perf version
+rt-app|rt-app|has rt-app
 pbzip2|pbzip2|has pbzip2
 zstd|zstd|has zstd
 nginx|nginx-light|has nginx

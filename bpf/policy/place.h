@@ -85,7 +85,7 @@ static inline u64 place_displaced_ns(u64 burst_ns)
 /* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */
 static inline bool place_gains(u32 here_1024, u32 there_1024)
 {
-	return there_1024 * 4 > here_1024 * 5;
+	return there_1024 * VAWARE_CLEARLY_LESS > here_1024 * VAWARE_CLEARLY_MORE;
 }
 
 #endif

@@ -24,7 +24,7 @@ SWEEP = (
     f"grep -lzs '^{RUN_MARK}=' /proc/[0-9]*/environ | cut -d/ -f3 | xargs -r kill -9 2>/dev/null"
 )
 SWEEP_TIMEOUT_S = 30
-# scx_vaware's probers may use at once, at the start, what their budget allows in ten seconds.
+# By then scx_vaware has looked at each vCPU, and its probes come at their usual rate.
 SETTLE_S = 12.0
 
 

@@ -15,6 +15,7 @@ from workloads import (
     perf_bench,
     postgresql,
     requests,
+    rt_app,
     stress_ng,
     suite,
     sysbench,
@@ -197,6 +198,20 @@ def test_requests_need_samples_enough_for_their_percentile():
     assert requests.parse(REQUESTS) == {"p50": 500, "p95": 1000, "p99": 20000}
     with pytest.raises(ParseError, match="too few"):
         requests.parse(json.dumps({"counts": {"500": 999}}))
+
+
+def test_rt_app_tells_the_latency_of_each_wake_up():
+    row = "   0  25600  301  6092  639409  645501  500  5474  300  6000  {:>10}"
+    rows = ["# Policy : SCHED_OTHER priority : 0", "#idx perf run", row.format(113), row.format(90)]
+    assert rt_app.latencies("\n".join([*rows, row.format(113)])) == {113: 2, 90: 1}
+    enough = [row.format(100)] * 950 + [row.format(4000)] * 50
+    assert rt_app.parse("\n".join(enough)) == {"p50": 100, "p95": 100, "p99": 4000}
+    with pytest.raises(ParseError, match="too few"):
+        rt_app.parse("\n".join(rows))
+    with pytest.raises(ParseError, match="nothing"):
+        rt_app.parse("\n".join(rows[:2]))
+    with pytest.raises(ParseError, match="wu_lat"):
+        rt_app.parse("   0  25600  301\n")
 
 
 def test_perf_nginx_and_postgresql():

@@ -16,6 +16,7 @@ from . import (
     pipeline,
     postgresql,
     requests,
+    rt_app,
     stress_ng,
     sync,
     sysbench,
@@ -25,6 +26,7 @@ from .workload import Metric, ParseError, Size, Workload, from_command
 KINDS = (
     cyclictest,
     requests,
+    rt_app,
     hackbench,
     perf_bench,
     stress_ng,
@@ -45,7 +47,8 @@ SUITES = {
         *("cyclictest-idle", "cyclictest-hogs", "stress-ng-switch"),
     ),
     "main": (
-        *("cyclictest-hogs", "requests", "requests-best-effort", "hackbench", "perf-pipe"),
+        *("cyclictest-hogs", "requests", "requests-best-effort", "rt-app", "hackbench"),
+        "perf-pipe",
         *("mutex-block", "barrier-block", "barrier-adaptive", "parallel-static"),
         *("parallel-dynamic", "pbzip2", "postgresql", "nginx"),
     ),

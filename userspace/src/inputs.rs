@@ -97,9 +97,12 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
     let mut leaders: BTreeMap<u32, &Facts> = BTreeMap::new();
     for fact in facts {
         let rank = |f: &Facts| {
-            // A quarter more is a reason to change; less may be noise.
-            let capacity = f.capacity_1024 * if used(f.vcpu) { 5 } else { 4 };
-            (!f.straggler, capacity, Reverse(f.vcpu))
+            let favour = if used(f.vcpu) {
+                intf::VAWARE_CLEARLY_MORE
+            } else {
+                intf::VAWARE_CLEARLY_LESS
+            };
+            (!f.straggler, f.capacity_1024 * favour, Reverse(f.vcpu))
         };
         let leader = leaders.entry(fact.stack).or_insert(fact);
         if rank(fact) > rank(leader) {
