@@ -42,7 +42,7 @@ def main(argv: list[str]) -> int:
     trials.add_argument("--count", type=int, default=100)
     trials.add_argument("--seconds", type=float, default=12, help="time for each; default 12")
     cost = commands.add_parser("cost", help="time, probes and rounds of full and validating passes")
-    cost.add_argument("--shape", default="honest")
+    cost.add_argument("--shape", help="default: apart if the vCPUs can be, else floating")
     cost.add_argument("--seconds", type=float, default=20)
     changes = commands.add_parser(
         "changes", help="seconds from a change of shape to the new groups"
@@ -92,11 +92,13 @@ def _trials(prober: Prober, args: argparse.Namespace) -> None:
 
 
 def _cost(prober: Prober, args: argparse.Namespace) -> None:
-    prober.vm.shape(args.shape)
+    shapes = SHAPES[args.vcpus]
+    shape = args.shape or shapes.get("apart", shapes.get("floating"))[0]
+    prober.vm.shape(shape)
     full, *validations = prober.passes(args.seconds, 0.5)
     took_ms = [found["took_ms"] for found in validations]
     print(
-        f"{args.vcpus} vCPUs {args.shape} {args.load}: full {full['took_ms']:.1f} ms, "
+        f"{args.vcpus} vCPUs {shape} {args.load}: full {full['took_ms']:.1f} ms, "
         f"{full['probes']} probes in {full['rounds']} rounds; "
         f"validation p50 {statistics.median(took_ms):.1f}, max {max(took_ms):.1f} ms, "
         f"{validations[-1]['probes']} probes in {validations[-1]['rounds']} rounds"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""rt-app: periodic threads that compute a little after each timer, beside others with much to do."""
+"""rt-app: periodic threads that compute a little after each timer, beside some that do much."""
 
 import json
 from collections import Counter
