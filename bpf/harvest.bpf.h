@@ -112,8 +112,9 @@ static inline void harvest_measure(struct task_ctx *t, u64 now)
 		s->ivh_run_ns[t->trial_on & 1] += run_ns;
 		s->ivh_wall_ns[t->trial_on & 1] += wall_ns;
 		trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
-		ivh_trial.verdict =
-			trial_verdict(ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without);
+		ivh_trial.verdict = trial_verdict(
+			ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without,
+			steal_source == VAWARE_STEAL_KVM ? TRIAL_CLOCK_MARGIN : TRIAL_BEATS_MARGIN);
 	}
 	t->trial_on = trial_is_on(trial_epoch(now), ivh_trial.verdict);
 	t->trial_since_ns = now;

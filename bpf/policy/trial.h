@@ -45,21 +45,20 @@ static inline u64 trial_share_1024(const struct vaware_trial_arm *arm)
 }
 
 /*
- * Return the verdict after @before: a policy has to be clearly better to win, and stays on until it
- * is worse.
+ * Return the verdict after @before: a policy that gives one in @margin more wins, and stays on
+ * until it gives less than half of that.
  */
 static inline u32 trial_verdict(u32 before, const struct vaware_trial_arm *with,
-				const struct vaware_trial_arm *without)
+				const struct vaware_trial_arm *without, u32 margin)
 {
-	u64 with_1024 = trial_share_1024(with), without_1024 = trial_share_1024(without);
+	u32 parts = before == VAWARE_TRIAL_WINS ? 2 * margin : margin;
 
 	if (with->wall_ns < TRIAL_EPOCHS_MIN * TRIAL_EPOCH_NS ||
 	    without->wall_ns < TRIAL_EPOCHS_MIN * TRIAL_EPOCH_NS)
 		return before;
-	if (before == VAWARE_TRIAL_WINS)
-		return with_1024 >= without_1024 ? VAWARE_TRIAL_WINS : VAWARE_TRIAL_LOSES;
-	return with_1024 * TRIAL_MARGIN >= without_1024 * (TRIAL_MARGIN + 1) ? VAWARE_TRIAL_WINS
-									     : VAWARE_TRIAL_LOSES;
+	return trial_share_1024(with) * parts >= trial_share_1024(without) * (parts + 1)
+		       ? VAWARE_TRIAL_WINS
+		       : VAWARE_TRIAL_LOSES;
 }
 
 #endif

@@ -149,10 +149,14 @@
 #define TRIAL_WITHOUT_64 4
 
 /* Epochs of one task that a verdict needs of both kinds, and those that are remembered. */
-#define TRIAL_EPOCHS_MIN 6
+#define TRIAL_EPOCHS_MIN 8
 #define TRIAL_EPOCHS_MAX 16
 
-/* To win, the policy has to give tasks this part more of the time than they have without. */
-#define TRIAL_MARGIN 16
+/*
+ * To win, the policy has to give tasks one in so many more of the time than they have without: by a
+ * steal clock, and by beats, which miss more of the stops of a task that moves.
+ */
+#define TRIAL_CLOCK_MARGIN 16
+#define TRIAL_BEATS_MARGIN 4
 
 #endif

@@ -39,6 +39,11 @@ impl Budget {
         self.tokens_ns.max(0.0) as u64
     }
 
+    /// Give up what is left of the credit.
+    pub fn forfeit(&mut self) {
+        self.tokens_ns = self.tokens_ns.min(self.full_ns);
+    }
+
     /// Account run time that was used, more than was available included: it has to be saved later.
     pub fn spend(&mut self, run_ns: u64) {
         self.spent_ns += run_ns;
@@ -107,6 +112,16 @@ mod tests {
                 let allowed_ns = CREDIT.as_nanos() as f64 + ratio * now_ns as f64;
                 prop_assert!(budget.spent_ns as f64 <= allowed_ns + 100.0);
             }
+        }
+
+        #[test]
+        fn without_its_credit_the_budget_alone_counts(ratio in 0.001..0.1f64, spent_ms in 0u64..9_000) {
+            let mut budget = Budget::with_credit(ratio, CREDIT, 0);
+            budget.spend(spent_ms * 1_000_000);
+            budget.forfeit();
+            prop_assert_eq!(budget.available_ns(0), 0);
+            let owed_s = (spent_ms as f64 / 1e3 - CREDIT.as_secs_f64()).max(0.0);
+            prop_assert!((budget.rest(0).as_secs_f64() - owed_s / ratio).abs() < 1e-3);
         }
 
         #[test]

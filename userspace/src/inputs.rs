@@ -97,11 +97,8 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
     let mut leaders: BTreeMap<u32, &Facts> = BTreeMap::new();
     for fact in facts {
         let rank = |f: &Facts| {
-            let favour = if used(f.vcpu) {
-                intf::VAWARE_CLEARLY_MORE
-            } else {
-                intf::VAWARE_CLEARLY_LESS
-            };
+            let favour =
+                if used(f.vcpu) { intf::VAWARE_CLEARLY_MORE } else { intf::VAWARE_CLEARLY_LESS };
             (!f.straggler, f.capacity_1024 * favour, Reverse(f.vcpu))
         };
         let leader = leaders.entry(fact.stack).or_insert(fact);

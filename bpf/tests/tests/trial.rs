@@ -5,39 +5,44 @@ use policy_tests::*;
 use proptest::prelude::*;
 
 const EPOCH: u64 = 64_000_000;
+/// Of a share, from epoch to epoch.
+const NOISE: f64 = 0.01;
 const OPEN: u32 = vaware_verdict_VAWARE_TRIAL_OPEN;
 const WINS: u32 = vaware_verdict_VAWARE_TRIAL_WINS;
 const LOSES: u32 = vaware_verdict_VAWARE_TRIAL_LOSES;
 
-/// A trial through `epochs`, in which a task obtains these parts of the time, give or take `noise`. The
+/// A trial through `epochs`, in which a task obtains these parts of the time, give or take a little. The
 /// verdict at the end, and in how many epochs the policy was on.
-fn trial(first: u64, epochs: u64, with: f64, without: f64, noise: f64) -> (u32, u64) {
+fn trial(first: u64, epochs: u64, with: f64, without: f64, margin: u32) -> (u32, u64) {
     let mut arms = [vaware_trial_arm { run_ns: 0, wall_ns: 0 }; 2];
     let (mut verdict, mut nr_on) = (OPEN, 0);
     for epoch in first..first + epochs {
         let on = pure!(trial_is_on(epoch, verdict));
         nr_on += u64::from(on);
-        let swing = if epoch % 2 == 0 { noise } else { -noise };
+        let swing = if epoch % 2 == 0 { NOISE } else { -NOISE };
         let share = if on { with } else { without } + swing;
         pure!(trial_add(&mut arms[usize::from(on)], (share * EPOCH as f64) as u64, EPOCH));
-        verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0]));
+        verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0], margin));
     }
     (verdict, nr_on)
 }
 
 proptest! {
     #[test]
-    fn what_pays_is_soon_on(first in 0u64..1 << 40, without in 0.1..0.8f64) {
-        let (verdict, nr_on) = trial(first, 200, without * 1.2, without, 0.02);
+    fn what_pays_is_soon_on(
+        first in 0u64..1 << 40, without in 0.1..0.7f64, margin in 4u32..32,
+    ) {
+        let with = without * (1.1 + 1.0 / f64::from(margin)) + 2.0 * NOISE;
+        let (verdict, nr_on) = trial(first, 200, with, without, margin);
         prop_assert_eq!(verdict, WINS);
         prop_assert!(nr_on > 100, "{nr_on} of 200 epochs");
     }
 
     #[test]
     fn what_loses_or_changes_nothing_is_soon_off(
-        first in 0u64..1 << 40, without in 0.1..0.9f64, loss in 0.0..0.9f64,
+        first in 0u64..1 << 40, without in 0.4..0.9f64, loss in 0.0..0.9f64, margin in 4u32..16,
     ) {
-        let (verdict, nr_on) = trial(first, 640, without * (1.0 - loss), without, 0.02);
+        let (verdict, nr_on) = trial(first, 640, without * (1.0 - loss), without, margin);
         prop_assert_eq!(verdict, LOSES);
         prop_assert!(nr_on < 64, "{nr_on} of 640 epochs");
     }
@@ -51,7 +56,7 @@ proptest! {
             let on = pure!(trial_is_on(epoch, verdict));
             let run_ns = if on { EPOCH } else { EPOCH / 2 };
             pure!(trial_add(&mut arms[usize::from(on)], run_ns, EPOCH));
-            verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0]));
+            verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0], 4));
         }
         prop_assert_eq!(verdict, WINS);
     }

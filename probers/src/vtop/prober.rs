@@ -6,7 +6,7 @@ use super::plan::{Cost, complete};
 use super::readings::{LatencySource, Pair, Readings, pair};
 use super::structure::{Structure, infer};
 use super::validate::refuted;
-use crate::snapshot::Topology;
+use crate::snapshot::{Group, Topology};
 
 /// A new result is checked so often until nothing contradicts it: a reading in the thick of other
 /// pairs' traffic, or of a vCPU that was just moved, may have been wrong.
@@ -21,6 +21,14 @@ pub struct Finding {
     pub moved: Vec<u32>,
     /// Pairs of which nothing could be told.
     pub nr_undecided: usize,
+}
+
+impl Finding {
+    /// Whether more probing would tell more: pairs are undecided, or groups not sure enough to act on.
+    pub fn is_open(&self) -> bool {
+        let is_unsure = |(_, groups): (_, &[Group])| groups.iter().any(|group| !group.is_trusted());
+        self.nr_undecided > 0 || self.topology.levels().into_iter().any(is_unsure)
+    }
 }
 
 /// A topology and where it comes from.

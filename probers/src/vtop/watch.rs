@@ -8,7 +8,7 @@ use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use super::live::Live;
-use super::prober::Prober;
+use super::prober::{Finding, Prober};
 use crate::budget::Budget;
 use crate::snapshot::Topology;
 use crate::thread::{Priority, monotonic_ns, set_priority};
@@ -18,7 +18,7 @@ use crate::vcpus::Vcpus;
 pub const PASS_LIMIT: Duration = Duration::from_secs(5);
 
 /// What the first passes may use of a vCPU beyond the budget: until they have found the topology it is
-/// of no use to anybody, and a stack takes some passes to be sure of.
+/// of no use to anybody, and a stack takes some passes to be sure of. What is left then is given up.
 const FIRST_PASSES: Duration = Duration::from_secs(3);
 
 /// At no time is more used than so many times the budget, not even of that credit: the VM has work to do.
@@ -103,8 +103,12 @@ fn probe(
         let pass = pass(&mut prober, duty_ratio, stop);
         let mut latest = lock(&found.0);
         match pass {
-            Ok(topology) => {
-                *latest = Found { topology: Some((topology, Instant::now())), problem: None }
+            Ok(finding) => {
+                if !finding.is_open() {
+                    budget.forfeit(); // checks are in no hurry
+                }
+                let topology = Some((finding.topology, Instant::now()));
+                *latest = Found { topology, problem: None };
             }
             Err(problem) => *latest = Found { topology: None, problem: Some(problem) },
         }
@@ -126,7 +130,7 @@ fn pass(
     prober: &mut Option<(Vec<u32>, Prober<Live>)>,
     duty_ratio: f64,
     stop: &Arc<AtomicBool>,
-) -> Result<Topology, String> {
+) -> Result<Finding, String> {
     let online = Vcpus::read().map_err(|why| why.to_string())?.online;
     if prober.as_ref().is_none_or(|(known, _)| *known != online) {
         let mut live = Live::start(&online).map_err(|why| why.to_string())?;
@@ -140,7 +144,7 @@ fn pass(
     };
     let limit = PASS_LIMIT.mul_f64(1.0 / duty_ratio);
     prober.source_mut().begin_pass(Some(Instant::now() + limit));
-    Ok(prober.validate().topology)
+    Ok(prober.validate())
 }
 
 #[cfg(test)]
