@@ -43,7 +43,7 @@ enum vaware_policy {
 
 /* What a policy on trial (ivh) has shown so far. */
 enum vaware_verdict {
-	VAWARE_TRIAL_OPEN,  /* too little: it is on for half of the time */
+	VAWARE_TRIAL_OPEN,  /* too little: it is on for half of the time; by a steal clock only */
 	VAWARE_TRIAL_WINS,  /* CPU-bound tasks obtain more with it: it is on */
 	VAWARE_TRIAL_LOSES, /* they do not: it is off, but for a look now and then */
 };

@@ -48,6 +48,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (err)
 			return err;
 	}
+	ivh_trial.verdict =
+		steal_source == VAWARE_STEAL_KVM ? VAWARE_TRIAL_OPEN : VAWARE_TRIAL_LOSES;
 	return vaware_prepare_hedges();
 }
 
