@@ -101,12 +101,10 @@ fn probe(
         let begin = Instant::now();
         budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
         let pass = pass(&mut prober, duty_ratio, stop);
+        let is_open = pass.as_ref().map_or(true, Finding::is_open);
         let mut latest = lock(&found.0);
         match pass {
             Ok(finding) => {
-                if !finding.is_open() {
-                    budget.forfeit(); // checks are in no hurry
-                }
                 let topology = Some((finding.topology, Instant::now()));
                 *latest = Found { topology, problem: None };
             }
@@ -116,6 +114,9 @@ fn probe(
         found.1.notify_all();
         let used = prober.as_mut().map_or(Duration::ZERO, |(_, prober)| prober.source_mut().used());
         budget.spend(used.as_nanos() as u64);
+        if !is_open {
+            budget.forfeit(); // checks are in no hurry
+        }
         // From begin to begin, but never without a rest.
         let rest = interval.saturating_sub(begin.elapsed()).max(interval / 2);
         let next = Instant::now() + rest.max(budget.rest(monotonic_ns()));
