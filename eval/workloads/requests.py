@@ -4,8 +4,9 @@
 import json
 
 from . import programs
-from .workload import Metric, ParseError, Size, Workload, is_known, percentile
+from .workload import Metric, ParseError, Size, Workload, percentiles
 
+PERCENTILES = (50, 95, 99)
 SERVICE_US = 500
 # Of the cores that the VM can have: what competes takes most of them, and emulation makes the two
 # wake-ups of a request as dear as its service.
@@ -32,11 +33,7 @@ def latencies(output: str) -> dict[float, int]:
 
 def parse(output: str) -> dict[str, float]:
     """Percentiles. Raises ParseError if there are too few requests to tell them."""
-    counts = latencies(output)
-    samples = sum(counts.values())
-    if not is_known(samples, 99):
-        raise ParseError(f"{samples} requests are too few for a 99th percentile; let it run longer")
-    return {f"p{percent}": percentile(counts, percent) for percent in (50, 95, 99)}
+    return percentiles(latencies(output), PERCENTILES, "requests")
 
 
 def workloads(size: Size) -> list[Workload]:

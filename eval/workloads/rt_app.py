@@ -4,7 +4,7 @@
 import json
 from collections import Counter
 
-from .workload import Metric, ParseError, Size, Workload, is_known, percentile
+from .workload import Metric, ParseError, Size, Workload, percentiles
 
 PERCENTILES = (50, 95, 99)
 METRICS = (
@@ -32,11 +32,7 @@ def latencies(output: str) -> dict[float, int]:
 
 def parse(output: str) -> dict[str, float]:
     """Percentiles. Raises ParseError if there are too few wake-ups to tell them."""
-    counts = latencies(output)
-    samples = sum(counts.values())
-    if not is_known(samples, max(PERCENTILES)):
-        raise ParseError(f"{samples} wake-ups are too few for a p99; let it run longer")
-    return {f"p{percent}": percentile(counts, percent) for percent in PERCENTILES}
+    return percentiles(latencies(output), PERCENTILES, "wake-ups")
 
 
 def workloads(size: Size) -> list[Workload]:

@@ -5,7 +5,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -100,6 +100,18 @@ def is_known(samples: int, percent: float) -> bool:
     """True if so many samples tell this percentile: enough of them lie beyond it."""
     # round: 100 - 99.9 is not exactly a tenth
     return round(samples * (100 - percent) / 100, 6) >= SAMPLES_BEYOND
+
+
+def percentiles(
+    counts: Mapping[float, int], percents: Sequence[int], what: str
+) -> dict[str, float]:
+    """These percentiles of `what`, by name. Raises ParseError if there are too few to tell them."""
+    samples = sum(counts.values())
+    if not is_known(samples, max(percents)):
+        raise ParseError(
+            f"{samples} {what} are too few for percentile {max(percents)}; let it run longer"
+        )
+    return {f"p{percent}": percentile(counts, percent) for percent in percents}
 
 
 def from_command(

@@ -34,9 +34,14 @@ pub struct Estimate {
 }
 
 impl Estimate {
+    /// Whether it is fit to decide on.
+    pub fn is_trusted(&self) -> bool {
+        self.confidence >= TRUSTED_CONFIDENCE
+    }
+
     /// The value, if it is fit to decide on.
     pub fn trusted(&self) -> Option<f64> {
-        (self.confidence >= TRUSTED_CONFIDENCE).then_some(self.value)
+        self.is_trusted().then_some(self.value)
     }
 
     /// Of a share: its confidence as a standard error, 0 to [`USELESS_ERROR_RATIO`].

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use probers::snapshot::{CAPACITY_SCALE, Group, VcpuSnapshot, Verdict};
+use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
@@ -91,9 +91,8 @@ fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
 /// The capacity of a vCPU, if it is sure enough to act on.
 fn measured(snapshot: &VcpuSnapshot, vcpu: u32) -> Measured {
     let capacity = snapshot.vcpu(vcpu).and_then(|vcpu| vcpu.capacity);
-    let trusted = capacity.and_then(|capacity| Some((capacity, capacity.trusted()?)));
-    trusted.map_or(Measured::UNKNOWN, |(capacity, value)| Measured {
-        ratio: value / CAPACITY_SCALE,
+    capacity.filter(Estimate::is_trusted).map_or(Measured::UNKNOWN, |capacity| Measured {
+        ratio: capacity.value / CAPACITY_SCALE,
         error_ratio: capacity.error_ratio(),
     })
 }

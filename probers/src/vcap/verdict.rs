@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Which vCPUs are stragglers, with hysteresis. Pure.
 
-use crate::snapshot::{CAPACITY_SCALE, Estimate, TRUSTED_CONFIDENCE, Vcpu, Verdict};
+use crate::snapshot::{CAPACITY_SCALE, Estimate, Vcpu, Verdict};
 
 /// A vCPU with this part of a whole core of the best speed is as good as its hypervisor promises.
 const GOOD_RATIO: f64 = 0.8;
@@ -55,7 +55,7 @@ impl StragglerRule {
 }
 
 fn trusted_capacity(vcpu: &Vcpu) -> Option<Estimate> {
-    vcpu.capacity.filter(|capacity| capacity.confidence >= TRUSTED_CONFIDENCE)
+    vcpu.capacity.filter(Estimate::is_trusted)
 }
 
 /// The upper median: at most half of the values are below it.
