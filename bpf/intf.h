@@ -88,6 +88,7 @@ enum vaware_counter {
 	VAWARE_DISPATCH_KEEP,	 /* the running task got another slice */
 	VAWARE_DISPATCH_OVERDUE, /* a task that neared the wait bound went first */
 	VAWARE_EXPIRED_TO_IDLE,	 /* a task whose slice ended moved to an idle vCPU */
+	VAWARE_RCU_READER_FIRST, /* a task queued early: it was preempted as an RCU reader */
 	VAWARE_PINNED_LOCAL,	 /* a task of one vCPU went straight to it */
 	VAWARE_YIELD_IGNORED,	 /* sched_yield with nobody waiting: cost nothing */
 	VAWARE_KICKS,		 /* inter-processor interrupts asked for */

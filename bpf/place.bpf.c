@@ -131,8 +131,9 @@ static bool may_follow_waker(struct task_struct *p, s32 cpu, u64 wake_flags)
  */
 static void wait_on(struct task_struct *p, s32 cpu, u64 slice_ns, u64 deadline, u64 enq_flags)
 {
-	scx_bpf_dsq_insert_vtime(p, vcpu_dsq(cpu, is_best_effort(p)), slice_ns, deadline,
-				 enq_flags);
+	bool best_effort = is_best_effort(p) && !is_rcu_reader(p);
+
+	scx_bpf_dsq_insert_vtime(p, vcpu_dsq(cpu, best_effort), slice_ns, deadline, enq_flags);
 }
 
 /* Let @p, which has woken, wait on the busy vCPU @cpu, or take it from the task that runs there. */

@@ -78,6 +78,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;
 	v->run_guest = t->guest;
+	v->run_rcu_reader = is_rcu_reader(p);
 	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_add(&best_effort_vcpus, 1);
 	v->run_vtime = t->vtime;

@@ -61,9 +61,10 @@ struct vcpu_ctx {
 	u64 run_burst_ns; /* its run time since it woke, then */
 	u32 run_class;	  /* enum vaware_class */
 	u32 run_weight;
-	u32 run_guest;	 /* it has been moved here by a policy */
-	u32 yielded;	 /* it called sched_yield while others waited */
-	u32 stolen_1024; /* decaying share of stolen time */
+	u32 run_guest;	    /* it has been moved here by a policy */
+	u32 run_rcu_reader; /* it was one when it was switched in */
+	u32 yielded;	    /* it called sched_yield while others waited */
+	u32 stolen_1024;    /* decaying share of stolen time */
 
 	/* For the vCPU itself. */
 	u64 charged_stolen_ns; /* stolen time when the running task was last charged */
@@ -255,6 +256,15 @@ static inline bool is_pinned(const struct task_struct *p)
 	return disabled;
 }
 
+/*
+ * Return true if @p was preempted as an RCU reader: a grace period cannot end before it goes on.
+ * Known from the time that it is switched out to that at which it leaves its critical section.
+ */
+static inline bool is_rcu_reader(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_blocked_node) && p->rcu_blocked_node;
+}
+
 static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
 {
 	return account_class(is_best_effort(p), is_vcpu_kthread(p),
@@ -289,7 +299,10 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 	carry_vtime(t, cpu, v);
 	t->vtime = vtime_enter(t->vtime, v->vclock);
 	t->queued_ns = now;
-	return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);
+	if (!is_rcu_reader(p))
+		return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);
+	count(VAWARE_RCU_READER_FIRST);
+	return vtime_reader_deadline(v->vclock);
 }
 
 extern const struct kvm_steal_time steal_time __ksym __weak;
@@ -419,6 +432,7 @@ static inline struct running running_on(const struct vcpu_ctx *v, u64 now)
 		.burst_ns = v->run_burst_ns,
 		.unbilled_ns = time_delta(now, v->beat_ns),
 		.guest = v->run_guest,
+		.rcu_reader = v->run_rcu_reader,
 	};
 
 	return r;

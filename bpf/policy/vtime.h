@@ -46,4 +46,15 @@ static inline u64 vtime_deadline(u64 vtime, u32 weight, u64 slice_ns)
 	return vtime + vtime_of_run(slice_ns, weight);
 }
 
+/*
+ * Return the deadline of a task that was preempted as an RCU reader, in a queue whose clock reads
+ * @vclock: before all others. What the VM frees by RCU waits for it, so that not its weight may
+ * decide when it goes on (Prasad et al., The RCU-Reader Preemption Problem in VMs, ATC'17). It is
+ * charged as ever, and makes up for it afterwards.
+ */
+static inline u64 vtime_reader_deadline(u64 vclock)
+{
+	return vclock - LAG_MAX_NS;
+}
+
 #endif

@@ -23,7 +23,8 @@ LIMIT_S = 180  # far above what anything here takes, even on a host that is busy
 # Not those about deadline.c: 6.12 loses count of its own deadline server when a vCPU goes offline
 # while sched_ext has the tasks.
 COMPLAINTS = re.compile(
-    r"sched_ext: .*(error|stall)|WARNING: (?!.*sched/deadline\.c)|BUG: |Oops|general protection"
+    r"sched_ext: .*(error|stall)|rcu: INFO|"
+    r"WARNING: (?!.*sched/deadline\.c)|BUG: |Oops|general protection"
 )
 
 

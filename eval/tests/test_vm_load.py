@@ -12,10 +12,19 @@ MIX_S = 60
 PROBES = {1: "vcpu=1,nice=19", 2: "vcpu=2,policy=idle"}
 WAIT_BOUND_S = 1.0  # the scheduler's default
 SLACK_S = 1.0
+# The kernel complains of an RCU stall after 21 s. khugepaged makes them: at nice 19 it copies a
+# whole huge page as one RCU reader, and it is to do so often.
+PROVOKE_RCU_STALLS = """
+echo 7 > /sys/module/rcupdate/parameters/rcu_cpu_stall_timeout
+echo always > /sys/kernel/mm/transparent_hugepage/enabled
+echo 1000 > /sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
+"""
 
 
 @on_kernels(*ALL_KERNELS)
 def test_it_survives_an_overcommitted_mix_in_which_nobody_starves(guest):
+    provoked = guest.run(PROVOKE_RCU_STALLS, LIMIT_S)
+    assert provoked.rc == 0, provoked.output
     with GuestScheduler(guest), HostStops(guest) as stops:
         probes = guest.spawn(tool("spinners.py", MIX_S, *PROBES.values()))
         mix = guest.run(tool("mix.sh", MIX_S), MIX_S + LIMIT_S)

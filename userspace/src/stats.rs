@@ -28,6 +28,7 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
     "dispatch_keep",
     "dispatch_overdue",
     "expired_to_idle",
+    "rcu_reader_first",
     "pinned_local",
     "yield_ignored",
     "kicks",

@@ -13,7 +13,7 @@ const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
 prop_compose! {
     fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,
                      burst_ns in 0..1_000 * MS, unbilled_ns in 0..5 * MS) -> running {
-        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns, guest: false }
+        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns, guest: false, rcu_reader: false }
     }
 }
 
@@ -33,6 +33,17 @@ proptest! {
             prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &guest)));
         }
         prop_assert!(!pure!(queue_preempts(BEST_EFFORT, deadline, &guest)));
+    }
+
+    #[test]
+    fn an_rcu_reader_keeps_the_vcpu_for_its_protected_time(
+        class in 0..NONE, deadline: u64, guest: bool, r in any_running(),
+    ) {
+        let reader = running { guest, rcu_reader: true, ..r };
+        if r.class != NONE && reader.ran_ns < pure!(queue_protected_ns(THROUGHPUT, &reader)) {
+            prop_assert!(!pure!(queue_preempts(class, deadline, &reader)));
+        }
+        prop_assert!(pure!(queue_protected_ns(class, &reader)) >= pure!(queue_protected_ns(class, &r)));
     }
 
     #[test]

@@ -54,6 +54,13 @@ proptest! {
     }
 
     #[test]
+    fn a_reader_goes_before_all_others(vclock: u64, behind in 0..HOUR_NS, weight in weight()) {
+        let entered = pure!(vtime_enter(vclock.wrapping_sub(behind), vclock));
+        let other = pure!(vtime_deadline(entered, weight, LAG_MAX_NS));
+        prop_assert!(pure!(vtime_before(vtime_reader_deadline(vclock), other)));
+    }
+
+    #[test]
     fn order_survives_the_wrap(at: u64, later in 1..HOUR_NS) {
         prop_assert!(pure!(vtime_before(at, at.wrapping_add(later))));
         prop_assert!(!pure!(vtime_before(at.wrapping_add(later), at)));

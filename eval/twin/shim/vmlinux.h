@@ -71,6 +71,7 @@ struct task_struct {
 	cpumask_t *cpus_ptr;
 	cpumask_t cpus_mask;
 	u16 migration_disabled;
+	void *rcu_blocked_node;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct mm_struct *mm;
