@@ -135,10 +135,11 @@ static bool pull(s32 cpu, struct vcpu_ctx *v, u64 now)
 	return true;
 }
 
-static bool take_own(s32 cpu, bool best_effort)
+static bool take_own(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 {
 	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(cpu, best_effort), 0))
 		return false;
+	v->in_turn = !best_effort;
 	count(VAWARE_DISPATCH_OWN);
 	return true;
 }
@@ -155,10 +156,10 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 	struct running r;
 
 	v->yielded = 0;
-	if (best_effort && (take_own(cpu, false) || steal(cpu, v, false)))
+	if (best_effort && (take_own(cpu, v, false) || steal(cpu, v, false)))
 		return true;
 	if (yielded)
-		return take_own(cpu, best_effort);
+		return take_own(cpu, v, best_effort);
 	t = task_ctx_of(prev);
 	if (!t)
 		return false;
@@ -167,7 +168,7 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 	if (!head)
 		return false;
 	r = running_on(v, v->beat_ns);
-	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, best_effort);
+	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, v, best_effort);
 }
 
 /* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */
@@ -245,8 +246,8 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (leaves(prev, cpu, v, now)) {
-			if (!take_own(cpu, false))
-				take_own(cpu, true);
+			if (!take_own(cpu, v, false))
+				take_own(cpu, v, true);
 			return;
 		}
 		if (replace(cpu, v, prev))
@@ -257,7 +258,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		count(VAWARE_DISPATCH_KEEP);
 		return;
 	}
-	if (take_own(cpu, false) || steal(cpu, v, false) || take_own(cpu, true) ||
+	if (take_own(cpu, v, false) || steal(cpu, v, false) || take_own(cpu, v, true) ||
 	    steal(cpu, v, true))
 		return;
 	if (expects) /* stay awake for the task, without waiting here */

@@ -73,7 +73,13 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 		return;
 	end_wake(v, now);
 	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
-	advance_vclock(v, t->vtime);
+	/*
+	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
+	 * be behind by so much, one by one as they next enter.
+	 */
+	if ((v->in_turn && !is_rcu_reader(p)) || !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
+		advance_vclock(v, t->vtime);
+	v->in_turn = 0;
 	v->yielded = 0;
 	v->run_class = task_class(p, t);
 	v->run_weight = p->scx.weight;

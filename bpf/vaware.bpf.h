@@ -63,6 +63,7 @@ struct vcpu_ctx {
 	u32 run_weight;
 	u32 run_guest;	    /* it has been moved here by a policy */
 	u32 run_rcu_reader; /* it was one when it was switched in */
+	u32 in_turn;	    /* what runs next had the earliest deadline of the vCPU's queue */
 	u32 yielded;	    /* it called sched_yield while others waited */
 	u32 stolen_1024;    /* decaying share of stolen time */
 

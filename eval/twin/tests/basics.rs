@@ -2,7 +2,7 @@
 //! The simulated kernel and host do what a kernel and a host do.
 
 use twin::costs::Costs;
-use twin::guest::task::NewTask;
+use twin::guest::task::{NewTask, Policy};
 use twin::guest::{Class, GuestConfig};
 use twin::host::{Host, HostConfig, Load, Thread, ThreadKind};
 use twin::run::{Outcome, run};
@@ -74,6 +74,18 @@ fn one_task_more_than_vcpus_is_shared_fairly() {
     for (_, counts) in &outcome.tasks {
         assert!(counts.work_ns.abs_diff(S / 3) < 10 * MS, "{}", counts.work_ns);
     }
+}
+
+#[test]
+fn best_effort_work_that_is_due_sets_nobody_back_by_what_it_owes() {
+    let compute = || Compute::new("work", MS);
+    let mut tasks: Vec<_> = (0..3).map(|n| NewTask::new("cpu", n, compute())).collect();
+    tasks[2] = NewTask { policy: Policy::Idle, ..NewTask::new("best effort", 2, compute()) };
+    let outcome = finished(run(pinned(1, 1, CLASSES[1]), tasks, 5 * S));
+    for (name, counts) in &outcome.tasks[..2] {
+        assert!(counts.wait_max_ns < 20 * MS, "{name}: {}", counts.wait_max_ns);
+    }
+    assert!(outcome.tasks[2].1.work_ns > 0, "the wait bound was not kept");
 }
 
 #[test]
