@@ -202,6 +202,7 @@ int vact_init(s32 cpu)
 	if (!a || !v || !b)
 		return -ENOENT;
 	a->since_ns = now_ns();
+	v->woke_ns = a->since_ns;
 	v->spans_faded_ns = a->since_ns;
 	v->long_stops_apart_ns = BEATS_QUIET_NS;
 	v->steal_clock_ns = steal_clock_ns(cpu);
@@ -243,6 +244,7 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 	vact_beat(a, v, cpu, now);
 	fade(a, v, now);
 	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
+	v->busy_ns = account_average_ns(v->busy_ns, now - v->woke_ns);
 	a->state = VAWARE_STATE_IDLE;
 	a->since_ns = now;
 	a->due_ns = 0;
@@ -266,7 +268,8 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	a->state = VAWARE_STATE_ACTIVE;
 	a->since_ns = now;
 	a->beat_ns = now;
-	if (!v->timer_due_ns)
+	v->woke_ns = now;
+	if (!v->timer_due_ns && activity_outlasts_beat(v->busy_ns))
 		arm_timer(a, v, cpu, now);
 	a->due_ns = vact_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;

@@ -39,14 +39,11 @@ static inline struct hedges *hedges_of(s32 cpu)
 static inline void hedge_watch(s32 cpu, s32 target, const struct vcpu_ctx *v, u64 now)
 {
 	u64 within_ns = rescue_hedge_ns(wake_typical_ns);
-	const struct vaware_activity *a;
 	struct hedges *h;
 	u32 i;
 
-	if (!policy_on(VAWARE_POLICY_RESCUE) || cpu == target)
-		return;
-	a = activity_of(target);
-	if (!a || !rescue_worth_a_timer(expected_wake_ns(v, now), within_ns, a->last_stop_ns, now))
+	if (!policy_on(VAWARE_POLICY_RESCUE) || cpu == target ||
+	    !rescue_worth_a_timer(v->wake_excess_ns))
 		return;
 	h = hedges_of(cpu);
 	if (!h)

@@ -78,6 +78,8 @@ struct vcpu_ctx {
 	u32 overdue_cursor;
 
 	/* For vact: see activity.bpf.c. */
+	u64 woke_ns;		 /* when it last had something to run after it had been idle */
+	u64 busy_ns;		 /* for how long it has, on average */
 	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
 	u64 long_stop_ns;	 /* end of the last stop that is worth timer beats; 0: none */
 	u64 long_stop_busy_ns;	 /* the same by a clock that stands while the vCPU is idle */
@@ -96,6 +98,7 @@ struct vcpu_ctx {
 	u64 wake_took_ns; /* its last wake-up, until vact has taken it down */
 	u64 wake_ns;	  /* its wake-up latency, as expected at wake_at_ns */
 	u64 wake_at_ns;
+	u64 wake_excess_ns; /* what its wake-ups take, on average, beyond when they are hedged */
 	u32 wakes;
 	u32 rescue_from; /* number + 1 of the vCPU to whose queue it has been sent */
 

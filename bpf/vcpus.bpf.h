@@ -87,6 +87,8 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 	v->wake_took_ns = sample_ns;
 	v->wake_ns = bvs_wake_learnt_ns(expected_wake_ns(v, now), sample_ns);
 	v->wake_at_ns = now;
+	v->wake_excess_ns =
+		rescue_excess_ns(v->wake_excess_ns, sample_ns, rescue_hedge_ns(wake_typical_ns));
 	if (!bvs_good(v->wake_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))
 		uneven_until_ns = now + UNEVEN_NS;
 	if (!(v->wakes++ % WAKE_TYPICAL_EVERY))

@@ -236,6 +236,16 @@ static inline bool activity_wants_timer(u64 apart_ns, u64 last_ns, u64 now, u64 
 	       now < last_ns + BEATS_QUIET_NS;
 }
 
+/*
+ * Return true if a vCPU that wakes, and is busy for @busy_ns on average, needs the timer at once.
+ * One that is soon idle again would be woken by it for nothing; should it go on, its first tick
+ * starts the timer.
+ */
+static inline bool activity_outlasts_beat(u64 busy_ns)
+{
+	return busy_ns >= BEAT_NS / 2;
+}
+
 /* What was taken since the last beat, judged by steal clock and beats together. */
 struct activity_taken {
 	u64 ns;

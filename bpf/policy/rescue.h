@@ -34,13 +34,24 @@ static inline u64 rescue_hedge_ns(u64 typical_ns)
 }
 
 /*
- * Return true if a wake-up at @now of a vCPU with an expected latency of @wake_ns is worth a timer:
- * it has been late before, or the hypervisor stopped the vCPU not long ago (@last_stop_ns; 0:
- * never). Where vCPUs wake in time none is ever armed.
+ * Return the moving average @excess_ns of what the wake-ups of a vCPU take beyond @hedge_ns, with
+ * one of @sample_ns in it, one part in sixteen.
  */
-static inline bool rescue_worth_a_timer(u64 wake_ns, u64 hedge_ns, u64 last_stop_ns, u64 now)
+static inline u64 rescue_excess_ns(u64 excess_ns, u64 sample_ns, u64 hedge_ns)
 {
-	return wake_ns > hedge_ns || (last_stop_ns && now < last_stop_ns + SPAN_HALF_LIFE_NS);
+	u64 late_ns = sample_ns > hedge_ns ? sample_ns - hedge_ns : 0;
+
+	return excess_ns - excess_ns / 16 + late_ns / 16;
+}
+
+/*
+ * Return true if a wake-up of a vCPU is worth a timer, as its wake-ups take @excess_ns on average
+ * beyond what a timer allows them: that is what a hedge could save. Where vCPUs wake in time none
+ * is ever armed.
+ */
+static inline bool rescue_worth_a_timer(u64 excess_ns)
+{
+	return excess_ns >= HEDGE_WORTH_NS;
 }
 
 /*

@@ -114,6 +114,12 @@
 #define HEDGE_MIN_NS (200 * NS_PER_US)
 #define HEDGE_MAX_NS (2 * NS_PER_MS)
 
+/*
+ * What a hedge has to save on average for a timer to be armed: that is two exits to the hypervisor,
+ * and wakes a waker that has fallen idle meanwhile.
+ */
+#define HEDGE_WORTH_NS (50 * NS_PER_US)
+
 /* Wake-ups of one waker that are watched at a time, and vCPUs that are woken for one. */
 #define HEDGE_SLOTS 4
 #define HEDGES_MAX 3

@@ -96,11 +96,17 @@ proptest! {
     }
 
     #[test]
-    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US, now in 100 * S..200 * S, since_stop in 9 * S..99 * S) {
-        let worth = |wake, last_stop| pure!(rescue_worth_a_timer(wake, rescue_hedge_ns(typical), last_stop, now));
-        prop_assert!(!worth(wake, 0) && !worth(wake, now - since_stop));
-        prop_assert!(worth(3 * MS, 0), "late before");
-        prop_assert!(worth(wake, now - S), "stopped a second ago");
+    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US, stop in 5 * MS..10 * S) {
+        let hedge = pure!(rescue_hedge_ns(typical));
+        let after = |excess, sample| pure!(rescue_excess_ns(excess, sample, hedge));
+        prop_assert!(!pure!(rescue_worth_a_timer(after(0, wake))));
+        let mut excess = after(0, stop);
+        prop_assert!(pure!(rescue_worth_a_timer(excess)), "it has been late once");
+        for _ in 0..300 {
+            prop_assert!(after(excess, wake) <= excess);
+            excess = after(excess, wake);
+        }
+        prop_assert!(!pure!(rescue_worth_a_timer(excess)), "long ago");
     }
 
     #[test]
