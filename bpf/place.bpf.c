@@ -125,6 +125,13 @@ static bool may_follow_waker(struct task_struct *p, s32 cpu, u64 wake_flags)
 	       !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
 }
 
+/* Return true if a wakee that may follow its waker, which runs on @v, had better do so. */
+static bool waker_first(const struct vcpu_ctx *v, u64 now)
+{
+	return place_waker_first(v->stolen_1024, v->run_burst_avg_ns,
+				 v->run_burst_ns + time_delta(now, v->beat_ns), wake_typical_ns);
+}
+
 /*
  * Let @p wait in the queue of vCPU @cpu. Not in its local one: should it be slow to wake, or be
  * stopped, another can take the task.
@@ -187,7 +194,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
 	follow = may_follow_waker(p, this_cpu, wake_flags);
-	if (!follow || !place_waker_first(here->stolen_1024))
+	if (!follow || !waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
 	t->predicted_ns = to.delay_ns;
 	if (to.idle) {

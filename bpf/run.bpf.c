@@ -89,6 +89,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 		__sync_fetch_and_add(&best_effort_vcpus, 1);
 	v->run_vtime = t->vtime;
 	v->run_burst_ns = t->burst_ns;
+	v->run_burst_avg_ns = t->burst_avg_ns;
 	v->run_started_ns = now;
 	v->beat_ns = now;
 	vact_running(cpu, v, now);

@@ -59,7 +59,8 @@ struct vcpu_ctx {
 	u64 beat_ns;	  /* when the running task was last charged */
 	u64 run_vtime;	  /* its virtual time then */
 	u64 run_burst_ns; /* its run time since it woke, then */
-	u32 run_class;	  /* enum vaware_class */
+	u64 run_burst_avg_ns;
+	u32 run_class; /* enum vaware_class */
 	u32 run_weight;
 	u32 run_guest;	    /* it has been moved here by a policy */
 	u32 run_rcu_reader; /* it was one when it was switched in */

@@ -10,13 +10,17 @@
 #include "tunables.h"
 
 /*
- * Return true if a wakee whose waker is about to sleep should follow it rather than wake an idle
- * vCPU: vCPUs here are stopped often enough (@stolen_1024) that to wake one is to wait for the
- * hypervisor, while the waker's own is awake at this moment.
+ * Return true if a wakee whose waker says that it is about to sleep should follow it rather than
+ * wake an idle vCPU. So it should where that takes long: vCPUs are stopped often (@stolen_1024), so
+ * that to wake one is to wait for the hypervisor. And so it should if the waker will have slept by
+ * the time that another vCPU is awake, which takes @wake_ns: it has run for @burst_ns since it
+ * woke, and runs for @average_ns on average.
  */
-static inline bool place_waker_first(u32 stolen_1024)
+static inline bool place_waker_first(u32 stolen_1024, u64 average_ns, u64 burst_ns, u64 wake_ns)
 {
-	return stolen_1024 >= STOLEN_DEAR_1024;
+	u64 off_ns = average_ns > burst_ns ? average_ns - burst_ns : burst_ns - average_ns;
+
+	return stolen_1024 >= STOLEN_DEAR_1024 || off_ns < wake_ns;
 }
 
 /*

@@ -5,6 +5,7 @@ use policy_tests::*;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
+const S: u64 = 1_000 * MS;
 const LATENCY: u32 = vaware_class_VAWARE_CLASS_LATENCY;
 const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
 const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
@@ -128,8 +129,20 @@ proptest! {
     }
 
     #[test]
-    fn more_stolen_never_makes_waking_cheaper(stolen in 0..1024u32) {
-        prop_assert!(pure!(place_waker_first(stolen)) <= pure!(place_waker_first(stolen + 1)));
+    fn dear_wake_ups_are_avoided(
+        stolen in 0..1024u32, average in 0..S, burst in 0..S, wake in 0..10 * MS, more in 0..S,
+    ) {
+        let first = |stolen, wake| pure!(place_waker_first(stolen, average, burst, wake));
+        prop_assert!(first(stolen, wake) <= first(stolen + 1, wake));
+        prop_assert!(first(stolen, wake) <= first(stolen, wake + more));
+    }
+
+    #[test]
+    fn nobody_follows_a_waker_that_goes_on(average in 0..MS, wake in 0..MS, more in 0..S) {
+        let first = |average, burst| pure!(place_waker_first(0, average, burst, wake));
+        prop_assert!(!first(average, average + wake + more), "it runs longer than ever");
+        prop_assert!(!first(average + wake + more, average), "it does not sleep for long");
+        prop_assert_eq!(first(average, average), wake > 0);
     }
 
     #[test]
@@ -155,10 +168,4 @@ fn shares_follow_weights() {
         let share = run as f64 / (20_000 * 3 * MS) as f64;
         assert!((share - f64::from(*weight) / 1100.0).abs() < 0.01, "{weight}: {share}");
     }
-}
-
-#[test]
-fn wakees_spread_where_vcpus_are_honest() {
-    assert!(!pure!(place_waker_first(0)));
-    assert!(pure!(place_waker_first(512)));
 }
