@@ -96,14 +96,18 @@ static inline bool harvest_on(u64 now)
 }
 
 /*
- * At ticks of @p, which runs at @now and is CPU-bound: when an epoch of the trial has ended, take
- * down what the task obtained in it.
+ * At ticks of @p, which runs on @v at @now: when an epoch of the trial has ended, and it is
+ * CPU-bound and may be harvested, take down what it obtained in it.
  */
-static inline void harvest_measure(struct task_ctx *t, u64 now)
+static inline void harvest_measure(const struct task_struct *p, struct task_ctx *t,
+				   const struct vcpu_ctx *v, u64 now)
 {
 	u64 since_ns = t->trial_since_ns, run_ns, wall_ns;
 	struct vaware_stats *s = stats_here();
 
+	if (!policy_on(VAWARE_POLICY_IVH) || v->run_class != VAWARE_CLASS_THROUGHPUT ||
+	    is_pinned(p))
+		return;
 	if (since_ns && trial_epoch(since_ns) == trial_epoch(now))
 		return;
 	if (since_ns && s) {

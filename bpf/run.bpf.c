@@ -166,9 +166,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
-	if (policy_on(VAWARE_POLICY_IVH) && v->run_class == VAWARE_CLASS_THROUGHPUT &&
-	    !is_pinned(p))
-		harvest_measure(t, v->beat_ns);
+	harvest_measure(p, t, v, v->beat_ns);
 	harvest_consider(p, t, cpu, v, v->beat_ns);
 	if (makes_way(cpu, v)) {
 		scx_bpf_task_set_slice(p, 0);
