@@ -6,7 +6,10 @@ SHELL := /bin/bash
 SEEDS ?= 2000
 .PHONY: help run test build install uninstall twin install-deps lint test-unit test-vm eval eval-report results peers bundle clean
 
-export BPF_CLANG ?= $(shell deploy/setup.sh --print-clang 2>/dev/null)
+# Looked up for each line, for the one before may have installed it; a make above may have found none.
+ifeq ($(strip $(BPF_CLANG)),)
+export BPF_CLANG = $(shell deploy/setup.sh --print-clang 2>/dev/null)
+endif
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
 FOR ?= 60s
@@ -35,7 +38,7 @@ test: ## Build, and run all tests: lint, unit and property tests, tests in VMs o
 
 build: ## Build the scheduler: target/release/scx_vaware
 	@deploy/setup.sh build
-	@BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} cargo build --release --locked
+	@cargo build --release --locked
 
 # Root: target/release/scx_vaware must be built already. DESTDIR stages a package.
 PREFIX ?= /usr/local
