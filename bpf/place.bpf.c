@@ -11,6 +11,7 @@ struct choice {
 	bool idle;    /* it was idle, and has been claimed */
 	u64 delay_ns; /* expected, by bvs; 0: not known */
 	u64 burst_ns; /* what the task is expected to run */
+	bool sleeper; /* it sleeps until set times, and is woken where it does */
 };
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
@@ -70,25 +71,28 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS + 1) {
 		s32 cpu = i ? near_vcpu(in, prev_cpu, i - 1) : prev_cpu;
-		u64 cost_ns;
+		const struct vcpu_ctx *v;
+		u64 delay_ns, cost_ns;
 
 		if (cpu < 0)
 			break;
 		if (!may_use(p, class, cpu))
 			continue;
-		cost_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
+		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
 		if (i)
-			cost_ns += MOVE_NS;
+			delay_ns += MOVE_NS;
+		v = to->sleeper ? vcpu_ctx_of(cpu) : NULL;
+		cost_ns = v ? delay_ns + expected_timer_late_ns(v, now) : delay_ns;
 		if (cost_ns >= least_ns)
 			continue;
 		least_ns = cost_ns;
 		best = cpu;
+		to->delay_ns = delay_ns;
 		if (bvs_good(cost_ns))
 			break;
 	}
 	to->cpu = best;
 	to->idle = best >= 0 && scx_bpf_test_and_clear_cpu_idle(best);
-	to->delay_ns = least_ns;
 }
 
 /*
@@ -193,10 +197,14 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
+	to.sleeper = here->timer_pid == (u32)p->pid;
+	here->timer_pid = 0;
 	follow = may_follow_waker(p, this_cpu, wake_flags);
 	if (!follow || !waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
 	t->predicted_ns = to.delay_ns;
+	if (to.sleeper && to.delay_ns && to.cpu != this_cpu)
+		count(VAWARE_BVS_SLEEPER);
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
 		if (!v)
@@ -245,7 +253,7 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 /* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
 static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	struct choice to;
+	struct choice to = { .cpu = -1 };
 	struct vcpu_ctx *v;
 	u32 waiting;
 	u64 now;

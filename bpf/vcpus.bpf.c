@@ -16,7 +16,8 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	struct running r;
 
 	if (c.class == VAWARE_CLASS_NONE) {
-		c.wake_ns = expected_wake_ns(v, now);
+		if (cpu != bpf_get_smp_processor_id()) /* this one is awake */
+			c.wake_ns = expected_wake_ns(v, now);
 		if (!idle) /* it is being woken for another task, or serves another class */
 			c.waiting++;
 		return c;

@@ -65,7 +65,30 @@ static inline bool runs_best_effort(s32 cpu, const struct vcpu_ctx *v, u64 now)
 /* Return the wake-up latency to expect of @v. */
 static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
 {
-	return bvs_wake_ns(v->wake_ns, time_delta(now, v->wake_at_ns));
+	return bvs_faded_ns(v->wake_ns, time_delta(now, v->wake_at_ns), WAKE_HALF_LIFE_NS);
+}
+
+/* Return how late to expect the timers of @v to run out. */
+static inline u64 expected_timer_late_ns(const struct vcpu_ctx *v, u64 now)
+{
+	return bvs_faded_ns(v->timer_late_ns, time_delta(now, v->timer_late_at_ns),
+			    TIMER_HALF_LIFE_NS);
+}
+
+/* Note that a vCPU is expected to run a task only after @delay_ns. */
+static inline void note_unevenness(u64 delay_ns, u64 now)
+{
+	if (!bvs_good(delay_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))
+		uneven_until_ns = now + UNEVEN_NS;
+}
+
+/* Learn that @v, idle, took @sample_ns to run after something had happened that woke it. */
+static inline void learn_wake(struct vcpu_ctx *v, u64 sample_ns, u64 now)
+{
+	v->wake_took_ns = sample_ns;
+	v->wake_ns = bvs_learnt_ns(expected_wake_ns(v, now), sample_ns);
+	v->wake_at_ns = now;
+	note_unevenness(v->wake_ns, now);
 }
 
 /* Note that @cpu, claimed while it was idle, is woken. (One that wakes itself runs already.) */
@@ -84,13 +107,9 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 		return;
 	sample_ns = time_delta(now, v->claimed_ns);
 	v->claimed_ns = 0;
-	v->wake_took_ns = sample_ns;
-	v->wake_ns = bvs_wake_learnt_ns(expected_wake_ns(v, now), sample_ns);
-	v->wake_at_ns = now;
+	learn_wake(v, sample_ns, now);
 	v->wake_excess_ns =
 		rescue_excess_ns(v->wake_excess_ns, sample_ns, rescue_hedge_ns(wake_typical_ns));
-	if (!bvs_good(v->wake_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))
-		uneven_until_ns = now + UNEVEN_NS;
 	if (!(v->wakes++ % WAKE_TYPICAL_EVERY))
 		wake_typical_ns = rescue_typical_ns(wake_typical_ns, sample_ns);
 }

@@ -32,26 +32,26 @@ static inline u64 bvs_delay_ns(const struct candidate *c)
 }
 
 /*
- * Return the wake-up latency to expect @age_ns after it was last put at @latency_ns. It halves
- * every half-life, so that a vCPU that nobody wakes any more is tried again.
+ * Return the latency to expect @age_ns after it was last put at @latency_ns. It halves every
+ * half-life, so that a vCPU that nobody uses any more is tried again.
  */
-static inline u64 bvs_wake_ns(u64 latency_ns, u64 age_ns)
+static inline u64 bvs_faded_ns(u64 latency_ns, u64 age_ns, u64 half_life_ns)
 {
-	u64 halvings = age_ns / WAKE_HALF_LIFE_NS;
+	u64 halvings = age_ns / half_life_ns;
 
 	if (halvings >= 32)
 		return 0;
 	latency_ns >>= halvings;
-	return latency_ns - latency_ns / 2 * (age_ns % WAKE_HALF_LIFE_NS / NS_PER_US) /
-				    (WAKE_HALF_LIFE_NS / NS_PER_US);
+	return latency_ns -
+	       latency_ns / 2 * (age_ns % half_life_ns / NS_PER_US) / (half_life_ns / NS_PER_US);
 }
 
 /*
- * Return the wake-up latency to expect after one of @sample_ns, where @expected_ns was expected. It
+ * Return the latency to expect after one of @sample_ns, where @expected_ns was expected. It
  * rises by half of what was too little and falls by an eighth of what was too much: so it follows
  * the long ones, which make the tail, and soon forgets a single one.
  */
-static inline u64 bvs_wake_learnt_ns(u64 expected_ns, u64 sample_ns)
+static inline u64 bvs_learnt_ns(u64 expected_ns, u64 sample_ns)
 {
 	if (sample_ns > expected_ns)
 		return expected_ns + (sample_ns - expected_ns) / 2;

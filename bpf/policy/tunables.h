@@ -95,6 +95,12 @@
 /* Half-life of what is known of a vCPU's wake-up latency. */
 #define WAKE_HALF_LIFE_NS (500 * NS_PER_MS)
 
+/*
+ * Half-life of what is known of a vCPU's timers: a task that sleeps there to try it again may pay
+ * with a whole stop, so not often.
+ */
+#define TIMER_HALF_LIFE_NS (2 * NS_PER_S)
+
 /* A vCPU on which a task is expected to run within this is taken without a look at the others. */
 #define WAKE_GOOD_NS (400 * NS_PER_US)
 

@@ -35,6 +35,7 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
     "lock_waits_long",
     "bvs_picked",
     "bvs_queued",
+    "bvs_sleeper",
     "ivh_asked",
     "ivh_moved",
     "ivh_late",

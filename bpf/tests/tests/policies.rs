@@ -66,15 +66,18 @@ proptest! {
     }
 
     #[test]
-    fn what_is_known_of_a_wake_up_fades(latency in 0..10 * S, age in 0..10 * S, more in 0..10 * S) {
-        let (soon, late) = pure!((bvs_wake_ns(latency, age), bvs_wake_ns(latency, age + more)));
+    fn what_is_known_of_a_latency_fades(
+        latency in 0..10 * S, age in 0..10 * S, more in 0..10 * S, half_life in MS..10 * S,
+    ) {
+        let after = |age| pure!(bvs_faded_ns(latency, age, half_life));
+        let (soon, late) = (after(age), after(age + more));
         prop_assert!(late <= soon && soon <= latency);
-        prop_assert!(pure!(bvs_wake_ns(latency, age + 500 * MS)) <= soon / 2 + 1);
+        prop_assert!(after(age + half_life) <= soon / 2 + soon / 1000 + 1);
     }
 
     #[test]
     fn expectations_follow_the_long_wake_ups(expected in 0..S, off in 0..S) {
-        let learnt = |sample| pure!(bvs_wake_learnt_ns(expected, sample));
+        let learnt = |sample| pure!(bvs_learnt_ns(expected, sample));
         let (late, early) = (expected + off, expected.saturating_sub(off));
         prop_assert!((expected..=late).contains(&learnt(late)));
         prop_assert!((early..=expected).contains(&learnt(early)));
@@ -84,7 +87,7 @@ proptest! {
 
     #[test]
     fn expectations_come_to_what_does_not_change(start in 0..S, sample in 0..S) {
-        let last = (0..200).fold(start, |expected, _| pure!(bvs_wake_learnt_ns(expected, sample)));
+        let last = (0..200).fold(start, |expected, _| pure!(bvs_learnt_ns(expected, sample)));
         prop_assert!(last.abs_diff(sample) <= 8);
     }
 

@@ -68,6 +68,7 @@ bool twin_is_global(u64 address)
 /* Tracepoint programs, if the scheduler has them. */
 extern int vaware_lock_begin(unsigned long long *ctx) __attribute__((weak));
 extern int vaware_lock_end(unsigned long long *ctx) __attribute__((weak));
+extern int vaware_timer_expired(unsigned long long *ctx) __attribute__((weak));
 
 void twin_contention_begin(void *lock)
 {
@@ -83,4 +84,22 @@ void twin_contention_end(void *lock)
 
 	if (vaware_lock_end)
 		vaware_lock_end(ctx);
+}
+
+/* The kernel's own, of which the scheduler knows the address alone. */
+const char hrtimer_wakeup;
+
+void twin_timer_expired(struct task_struct *p, u64 due_ns)
+{
+	struct hrtimer_clock_base monotonic = { .clockid = 1 };
+	struct hrtimer_sleeper sleeper = {
+		.timer = { .node.expires = due_ns,
+			   .base = &monotonic,
+			   .function = (void *)&hrtimer_wakeup },
+		.task = p,
+	};
+	unsigned long long ctx[] = { (uintptr_t)&sleeper.timer };
+
+	if (vaware_timer_expired)
+		vaware_timer_expired(ctx);
 }

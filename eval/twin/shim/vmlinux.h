@@ -130,6 +130,25 @@ struct rq {
 	u32 nr_running;
 };
 
+struct timerqueue_linked_node {
+	s64 expires;
+};
+
+struct hrtimer_clock_base {
+	s32 clockid;
+};
+
+struct hrtimer {
+	struct timerqueue_linked_node node;
+	struct hrtimer_clock_base *base;
+	void *function;
+};
+
+struct hrtimer_sleeper {
+	struct hrtimer timer;
+	struct task_struct *task;
+};
+
 struct bpf_spin_lock {
 	u32 val;
 };

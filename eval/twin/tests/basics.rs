@@ -9,9 +9,11 @@ use twin::run::{Outcome, run};
 use twin::sim::{MS, S, Sim, US};
 use twin::work::barrier::{self, Phases, Wait};
 use twin::work::compute::Compute;
+use twin::work::pairs;
 use twin::work::requests::{self, Service};
 
 const ALL: u64 = 7;
+const BVS: u64 = 1 << 3;
 const CLASSES: [Class; 2] = [Class::Eevdf, Class::Scx { policies: ALL }];
 
 /// A host with `pcpus` cores on which vCPU n is pinned to core n modulo their number.
@@ -86,6 +88,28 @@ fn best_effort_work_that_is_due_sets_nobody_back_by_what_it_owes() {
         assert!(counts.wait_max_ns < 20 * MS, "{name}: {}", counts.wait_max_ns);
     }
     assert!(outcome.tasks[2].1.work_ns > 0, "the wait bound was not kept");
+}
+
+/// How late 4 ms timers are on average, on one vCPU that is stopped for 2 ms and one for 16 ms in
+/// turns.
+fn timers_late_ns(policies: u64) -> u64 {
+    let mut s = pinned(2, 2, Class::Scx { policies });
+    for (pcpu, turn_ns) in [(0, 2 * MS), (1, 16 * MS)] {
+        let duty = Load::Duty { on_ns: turn_ns, off_ns: turn_ns, phase_ns: 0 };
+        let mut thread = Thread::new(ThreadKind::Competitor(duty), vec![pcpu]);
+        thread.realtime = true;
+        s.host.threads.push(thread);
+    }
+    let outcome = finished(run(s, pairs::timers("timer", 2, 4 * MS, 1), 5 * S));
+    let tally = &outcome.tallies["timer"];
+    assert!(tally.count > 1000, "{}", tally.count);
+    tally.sum / tally.count
+}
+
+#[test]
+fn tasks_that_sleep_by_timers_do_so_where_those_are_on_time() {
+    let (with, without) = (timers_late_ns(ALL | BVS), timers_late_ns(ALL));
+    assert!(with < without / 2, "{with} ns with, {without} ns without");
 }
 
 #[test]

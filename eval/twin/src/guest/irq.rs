@@ -57,17 +57,22 @@ fn tick(v: VcpuId) {
 }
 
 fn expire(timer: u64) {
-    match sim(|s| s.timers.remove(&timer).map(|timer| timer.expiry)) {
-        Some(Expiry::Wake(t)) => {
+    let Some(timer) = sim(|s| s.timers.remove(&timer)) else { return };
+    match timer.expiry {
+        Expiry::Wake(t) => {
+            if sim(|s| s.guest.scx_loaded) {
+                let p = sim(|s| &raw mut *s.task(t).raw);
+                // SAFETY: the task outlives the call; the program takes its address and pid alone.
+                unsafe { crate::bpf::shim::twin_timer_expired(p, timer.due) };
+            }
             wake(t, 0);
         }
-        Some(Expiry::Bpf(timer)) => crate::bpf::timers::fire(timer),
-        Some(Expiry::Script(index)) => crate::script::apply(index),
-        Some(Expiry::Begin(t)) => {
+        Expiry::Bpf(timer) => crate::bpf::timers::fire(timer),
+        Expiry::Script(index) => crate::script::apply(index),
+        Expiry::Begin(t) => {
             scx::init_task(t);
             wake(t, 0);
         }
-        None => {}
     }
 }
 

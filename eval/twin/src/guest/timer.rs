@@ -19,6 +19,7 @@ pub enum Expiry {
 
 pub struct Timer {
     pub v: VcpuId,
+    pub due: Ns,
     pub expiry: Expiry,
 }
 
@@ -27,7 +28,7 @@ impl Sim {
     pub fn arm_timer(&mut self, v: VcpuId, at: Ns, expiry: Expiry) -> u64 {
         self.next_timer += 1;
         let timer = self.next_timer;
-        self.timers.insert(timer, Timer { v, expiry });
+        self.timers.insert(timer, Timer { v, due: at, expiry });
         self.at(at, Event::Timer { v, timer });
         timer
     }
