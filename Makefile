@@ -98,9 +98,8 @@ eval-report: ## Write target/eval/report.html from what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/*.jsonl --html target/eval/report.html
 	@echo "See target/eval/report.html"
 
-results: ## Write docs/results.md from what `make eval` has so far
-	@eval/compare report $(EVAL_RESULTS)/*.jsonl --page >target/eval/results.md
-	@cp target/eval/results.md docs/results.md
+results: ## Renew docs/results.md by what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/*.jsonl --page docs/results.md
 
 peers: ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	@deploy/setup.sh build

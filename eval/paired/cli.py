@@ -15,7 +15,7 @@ from lab.errors import EX_UNAVAILABLE, EX_USAGE
 from lab.tool import make_parser, positive
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
-from . import arms, bpfcost, html, records, regress, report
+from . import arms, bpfcost, html, page, records, regress, report
 from .arms import Arm
 from .options import (
     DEFAULT_ARMS,
@@ -227,7 +227,11 @@ def _report(argv: list[str]) -> int:
     parser = make_parser("compare report", "Prints the tables of comparisons again.")
     parser.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote")
     parser.add_argument("--markdown", action="store_true", help="as markdown")
-    parser.add_argument("--page", action="store_true", help="markdown, with the conditions of all")
+    parser.add_argument(
+        "--page",
+        metavar="FILE",
+        help="renew the sections of these conditions in a page of markdown",
+    )
     parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
     parser.add_argument(
         "--timelines",
@@ -243,7 +247,8 @@ def _report(argv: list[str]) -> int:
     if options.html:
         _write(options.html, html.render(found, [_read(path) for path in options.timelines]))
     elif options.page:
-        print(report.page(found))
+        path = Path(options.page)
+        _write(options.page, page.update(_read(options.page) if path.exists() else "", found))
     else:
         print(report.render(found, options.markdown))
     return 0

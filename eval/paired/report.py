@@ -146,42 +146,15 @@ def render(runs: list[dict], markdown: bool = False) -> str:
         lines = [cells(row) for row in table.rows]
         lines += [_mean_cells(arm, mean) for arm, mean in table.means.items()]
         parts.append(f"### {table.title}\n" if markdown else table.title)
-        parts.append(_markdown(HEADER, lines) if markdown else _text(HEADER, lines))
+        parts.append(markdown_table(HEADER, lines) if markdown else _text(HEADER, lines))
         parts.extend(table.remarks)
         if tail := percentile_cells(table):
             parts.append("")
             header = ("workload", "arm", "samples", *(f"p{each:g}" for each in PERCENTILES))
-            parts.append(_markdown(header, tail) if markdown else _text(header, tail))
+            parts.append(markdown_table(header, tail) if markdown else _text(header, tail))
         parts.append("")
     legend = "\n\n".join(LEGEND.split("\n")) if markdown else LEGEND
     return "\n".join([*parts, legend]) if parts else ""
-
-
-def page(runs: list[dict]) -> str:
-    """A markdown page: when and on what, then the tables. `runs` is not empty."""
-    dates = sorted(run["date"] for run in runs)
-    where = {"lab": "in lab VMs", "local": "on the machine itself"}
-    places = {where.get(run.get("place"), "in lab VMs") for run in runs}
-    machines = {machine(run["machine"]) for run in runs if "machine" in run}
-    accels = {run["accel"] for run in runs}
-    lines = [
-        "# Results",
-        "",
-        "Written by `eval/compare report --page`. Each row holds for its conditions and no others:",
-        "a different machine, kernel or load can turn it round.",
-        "",
-        f"- Date: {dates[0][:16]} to {dates[-1][:16]} UTC, {len(runs)} runs {' and '.join(places)}",
-        *[f"- Machine: {each}" for each in sorted(machines)],
-        f"- Versions: {versions(runs)}",
-    ]
-    if "tcg" in accels:
-        lines.append(
-            "- TCG: the VM is emulated. Switches and wake-ups cost 20 to 30 times as much as on "
-            "hardware, so a scheduler's own cost is magnified; only ratios mean anything."
-        )
-    if failures := failed(runs):
-        lines.append(f"- {failures} runs failed")
-    return "\n".join([*lines, "", render(runs, markdown=True)])
 
 
 def versions(runs: Iterable[dict]) -> str:
@@ -382,16 +355,17 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}" if value < 10000 else f"{value:.0f}"
 
 
-def interval(estimate: Estimate | None) -> str:
+def interval(estimate: Estimate | None, digits: int = 3) -> str:
     """A ratio and its interval for people."""
     if estimate is None:
         return "-"
     if estimate.low == 0:
-        return f"{estimate.ratio:.3f} (too few pairs)"
-    return f"{estimate.ratio:.3f} ({estimate.low:.3f}-{estimate.high:.3f})"
+        return f"{estimate.ratio:.{digits}f} (too few pairs)"
+    return f"{estimate.ratio:.{digits}f} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
 
 
-def _markdown(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
+def markdown_table(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
+    """A table in markdown."""
     lines = [header, ("---",) * len(header), *table]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
 

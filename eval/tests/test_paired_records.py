@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from lab import LabError
-from paired import arms, bpfcost, cli, report
+from paired import arms, bpfcost, cli, page, report
 from paired.progress import Progress
 from paired.records import Journal, read
 
@@ -142,9 +142,20 @@ def test_percentiles_of_all_runs_together_need_samples():
 def test_the_page_of_results_tells_when_and_on_what():
     facts = {"cpu": "Some CPU", "cores": 2, "kernel": "6.18"}
     runs = some_runs(date="2026-11-21T05:00:00", machine=facts, versions={"repository": "abc"})
-    text = report.page(runs)
-    for words in ("2026-11-21", "Some CPU, 2 cores", "repository abc", "TCG", "| hackbench |"):
+    text = page.update("", runs)
+    for words in ("2026-11-21", "Some CPU, 2 cores", "repository abc", "TCG", "| hackbench time"):
         assert words in text
+
+
+def test_the_page_of_results_renews_the_sections_that_were_run_and_keeps_the_others():
+    date = "2026-11-21T05:00:00"
+    honest, stacked = (some_runs(shape=shape, date=date) for shape in ("honest", "stacked"))
+    newer = some_runs(shape="stacked", date=date, versions={"repository": "later"})
+    later = page.update(page.update("", honest + stacked), newer)
+    honest, stacked = later.split("\n## ")[1:]
+    assert honest.startswith("honest") and "later" not in honest
+    assert stacked.startswith("stacked") and "repository later" in stacked
+    assert page.update(later, newer) == later
 
 
 def test_the_bar_tells_how_far_it_is_and_takes_itself_away():
