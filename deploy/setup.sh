@@ -152,6 +152,8 @@ needs_eval() {
     cat <<END
 perf, for perf bench|linux-perf|perf version
 rt-app|rt-app|has rt-app
+sockperf|sockperf|has sockperf
+iperf3|iperf3|has iperf3
 pbzip2|pbzip2|has pbzip2
 zstd|zstd|has zstd
 nginx|nginx-light|has nginx

@@ -16,6 +16,7 @@ from workloads import (
     postgresql,
     requests,
     rt_app,
+    sockets,
     stress_ng,
     suite,
     sysbench,
@@ -212,6 +213,13 @@ def test_rt_app_tells_the_latency_of_each_wake_up():
         rt_app.parse("\n".join(rows[:2]))
     with pytest.raises(ParseError, match="wu_lat"):
         rt_app.parse("   0  25600  301\n")
+
+
+def test_sockets_tell_half_a_round_trip_and_what_arrived():
+    told = "sockperf: Summary: Latency is 8.330 usec\n"
+    assert sockets.parse_ping_pong(told) == {"latency": 8.33}
+    received = {"end": {"sum_received": {"bits_per_second": 2.5e9}}}
+    assert sockets.parse_stream(json.dumps(received)) == {"rate": 2500}
 
 
 def test_perf_nginx_and_postgresql():
