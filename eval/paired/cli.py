@@ -112,10 +112,16 @@ def _tables_at_the_end(journal: Journal, options: argparse.Namespace) -> Iterato
 
 
 def _stage(options: argparse.Namespace, compared: list[Arm]) -> Stage:
-    if not (options.lab or options.kernel or options.vcpus or options.shape):
+    in_lab = (options.lab, options.kernel, options.vcpus, options.shape, options.steal_clock)
+    if not any(in_lab):
         return LocalStage(compared)
     return LabStage(
-        compared, options.shape or DEFAULT_SHAPE, options.kernel, options.vcpus, options.memory
+        compared,
+        options.shape or DEFAULT_SHAPE,
+        options.kernel,
+        options.vcpus,
+        options.memory,
+        options.steal_clock,
     )
 
 
@@ -280,8 +286,13 @@ def _bpfcost(argv: list[str]) -> int:
     for arm in compared:
         if not arm.command:
             raise LabError(f"{arm.name} has no BPF; give sched_ext schedulers", EX_USAGE)
-    vm = Vm(options.kernel, options.vcpus or 4, options.memory, options.shape or DEFAULT_SHAPE)
-    with vm:
+    with Vm(
+        options.kernel,
+        options.vcpus or 4,
+        options.memory,
+        options.shape or DEFAULT_SHAPE,
+        steal_clock=options.steal_clock,
+    ) as vm:
         workload = catalogue(Size(vm.accel))["hackbench"]
         print(bpfcost.table(bpfcost.measure(vm, compared, workload, options.rounds)))
     return 0

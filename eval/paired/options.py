@@ -53,6 +53,11 @@ def add_vm_options(parser: argparse.ArgumentParser) -> None:
     lab.add_argument("--vcpus", type=positive, help="default: the preset's, else 4")
     lab.add_argument("--memory", type=positive, default=3072, metavar="MIB")
     lab.add_argument("--shape", help=f"see vlab shapes; default {DEFAULT_SHAPE}")
+    lab.add_argument(
+        "--steal-clock",
+        action="store_true",
+        help="imitate KVM's; for an arm scx_vaware:--trust-steal-clock",
+    )
 
 
 def add_arm_options(parser: argparse.ArgumentParser, default_arms: str) -> None:

@@ -97,7 +97,7 @@ class LabStage(Stage):
     """VMs of one shape, one for each kernel that an arm asks for; a VM is shaped in its turn only.
 
     `shape` is one of lab.shapes or the name of a preset, whose number of vCPUs holds if `vcpus` is
-    None.
+    None. `steal_clock`: KVM's is imitated in the guests' memory.
     """
 
     def __init__(
@@ -107,7 +107,9 @@ class LabStage(Stage):
         kernel: str | None = None,
         vcpus: int | None = None,
         memory_mib: int = 3072,
+        steal_clock: bool = False,
     ):
+        self._steal_clock = steal_clock
         self.preset = presets.find(shape, vcpus)
         self._kernel = kernel
         self._memory_mib = memory_mib
@@ -118,7 +120,7 @@ class LabStage(Stage):
         self._wanted = list(dict.fromkeys(arm.kernel for arm in compared))
         self.facts = {
             "place": "lab",
-            "shape": shape,
+            "shape": f"{shape}, imitated steal clock" if steal_clock else shape,
             "vcpus": self.preset.vcpus,
             "memory_mib": memory_mib,
             "stolen_source": "run_delay of the vCPU threads on the host",
@@ -142,7 +144,13 @@ class LabStage(Stage):
 
     def _boot(self, kernel: str | None) -> Vm:
         vm = self._stack.enter_context(
-            Vm(kernel, self.preset.vcpus, self._memory_mib, shapes.UNSHAPED)
+            Vm(
+                kernel,
+                self.preset.vcpus,
+                self._memory_mib,
+                shapes.UNSHAPED,
+                steal_clock=self._steal_clock,
+            )
         )
         for binary in self._binaries:  # the guest does not see the host's /tmp
             name = shlex.quote(binary)
