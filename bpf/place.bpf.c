@@ -71,7 +71,6 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS + 1) {
 		s32 cpu = i ? near_vcpu(in, prev_cpu, i - 1) : prev_cpu;
-		const struct vcpu_ctx *v;
 		u64 delay_ns, cost_ns;
 
 		if (cpu < 0)
@@ -81,8 +80,7 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
 		if (i)
 			delay_ns += MOVE_NS;
-		v = to->sleeper ? vcpu_ctx_of(cpu) : NULL;
-		cost_ns = v ? delay_ns + expected_timer_late_ns(v, now) : delay_ns;
+		cost_ns = delay_ns + (to->sleeper ? vcpu_timer_late_ns(cpu, now) : 0);
 		if (cost_ns >= least_ns)
 			continue;
 		least_ns = cost_ns;
@@ -197,8 +195,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.sleeper = here->timer_pid == (u32)p->pid;
-	here->timer_pid = 0;
+	to.sleeper = vcpu_timer_wakes(this_cpu, now);
 	follow = may_follow_waker(p, this_cpu, wake_flags);
 	if (!follow || !waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);

@@ -101,8 +101,8 @@ struct vcpu_ctx {
 	u64 wake_at_ns;
 	u64 wake_excess_ns; /* what its wake-ups take, on average, beyond when they are hedged */
 	u32 wakes;
-	u32 timer_pid;	   /* whom the last sleeper's timer that ran out here was to wake */
-	u64 timer_late_ns; /* how late such timers run out, as expected at timer_late_at_ns */
+	u64 timer_late_ns; /* how late sleepers' timers run out here, as expected at
+			      timer_late_at_ns */
 	u64 timer_late_at_ns;
 	u32 rescue_from; /* number + 1 of the vCPU to whose queue it has been sent */
 

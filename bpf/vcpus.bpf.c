@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What it costs to place a task on a vCPU.
+ * What it costs to place a task on a vCPU, and to let it sleep there.
  */
 #include "vcpus.bpf.h"
 
@@ -57,4 +57,41 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	}
 	scx_bpf_put_idle_cpumask(idle);
 	return cost_ns;
+}
+
+/* kernel/time/hrtimer.c: timers by vCPU, and the function of those that wake a sleeper */
+extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
+extern const void hrtimer_wakeup __ksym __weak;
+
+u64 vcpu_timer_late_ns(s32 cpu, u64 now)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+	if (!v)
+		return 0;
+	return bvs_faded_ns(v->timer_late_ns, time_delta(now, v->timer_late_at_ns),
+			    TIMER_HALF_LIFE_NS);
+}
+
+int vcpu_timer_wakes(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct hrtimer_cpu_base *bases;
+	struct hrtimer *timer;
+	u64 late_ns;
+
+	if (!&hrtimer_bases || !&hrtimer_wakeup || !a || !v)
+		return false;
+	bases = bpf_this_cpu_ptr(&hrtimer_bases);
+	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */
+	if (!timer || (u64)timer->function != (u64)&hrtimer_wakeup)
+		return false;
+	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
+	v->timer_late_ns = bvs_learnt_ns(vcpu_timer_late_ns(cpu, now), late_ns);
+	v->timer_late_at_ns = now;
+	note_unevenness(v->timer_late_ns, now);
+	if (a->state == VAWARE_STATE_IDLE && !v->claimed_ns) /* else the waker's stamp tells */
+		learn_wake(v, late_ns, now);
+	return true;
 }

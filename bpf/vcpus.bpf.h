@@ -68,13 +68,6 @@ static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
 	return bvs_faded_ns(v->wake_ns, time_delta(now, v->wake_at_ns), WAKE_HALF_LIFE_NS);
 }
 
-/* Return how late to expect the timers of @v to run out. */
-static inline u64 expected_timer_late_ns(const struct vcpu_ctx *v, u64 now)
-{
-	return bvs_faded_ns(v->timer_late_ns, time_delta(now, v->timer_late_at_ns),
-			    TIMER_HALF_LIFE_NS);
-}
-
 /* Note that a vCPU is expected to run a task only after @delay_ns. */
 static inline void note_unevenness(u64 delay_ns, u64 now)
 {
@@ -132,5 +125,15 @@ static inline void note_long_stop(struct vcpu_ctx *v, const struct vaware_activi
  * what it loses, and what others lose by it.
  */
 u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now);
+
+/* Return how late to expect the timers of @cpu that wake sleepers, in ns. */
+u64 vcpu_timer_late_ns(s32 cpu, u64 now);
+
+/*
+ * Return true if a sleeper's own timer wakes it at present, on this vCPU @cpu, where the kernel has
+ * left it since the task fell asleep here. Learn how late it is: the task could be woken no sooner
+ * than @cpu ran, and to sleep elsewhere is all that would have helped it.
+ */
+int vcpu_timer_wakes(s32 cpu, u64 now);
 
 #endif /* VAWARE_VCPUS_BPF_H */

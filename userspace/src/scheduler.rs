@@ -132,8 +132,6 @@ impl<'a> Scheduler<'a> {
         let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
         skel.progs.vaware_lock_begin.set_autoload(lock_events);
         skel.progs.vaware_lock_end.set_autoload(lock_events);
-        let timer_events = compat::ksym_exists("btf_trace_hrtimer_expire_entry").unwrap_or(false);
-        skel.progs.vaware_timer_expired.set_autoload(timer_events && !activity.off);
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
         let mut scheduler =

@@ -20,6 +20,8 @@ extern char __stop_twin_bpf_rodata[] __attribute__((weak));
 
 struct kvm_steal_time steal_time;
 struct kernel_cpustat kernel_cpustat;
+struct hrtimer_cpu_base hrtimer_bases;
+const char hrtimer_wakeup; /* a function, of which the scheduler knows the address alone */
 struct rq runqueues;
 
 static char *saved_data, *saved_rodata;
@@ -68,7 +70,6 @@ bool twin_is_global(u64 address)
 /* Tracepoint programs, if the scheduler has them. */
 extern int vaware_lock_begin(unsigned long long *ctx) __attribute__((weak));
 extern int vaware_lock_end(unsigned long long *ctx) __attribute__((weak));
-extern int vaware_timer_expired(unsigned long long *ctx) __attribute__((weak));
 
 void twin_contention_begin(void *lock)
 {
@@ -84,22 +85,4 @@ void twin_contention_end(void *lock)
 
 	if (vaware_lock_end)
 		vaware_lock_end(ctx);
-}
-
-/* The kernel's own, of which the scheduler knows the address alone. */
-const char hrtimer_wakeup;
-
-void twin_timer_expired(struct task_struct *p, u64 due_ns)
-{
-	struct hrtimer_clock_base monotonic = { .clockid = 1 };
-	struct hrtimer_sleeper sleeper = {
-		.timer = { .node.expires = due_ns,
-			   .base = &monotonic,
-			   .function = (void *)&hrtimer_wakeup },
-		.task = p,
-	};
-	unsigned long long ctx[] = { (uintptr_t)&sleeper.timer };
-
-	if (vaware_timer_expired)
-		vaware_timer_expired(ctx);
 }

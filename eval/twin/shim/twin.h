@@ -7,10 +7,11 @@ int twin_state_reset(void);
 bool twin_is_global(u64 address);
 void twin_contention_begin(void *lock);
 void twin_contention_end(void *lock);
-void twin_timer_expired(struct task_struct *p, u64 due_ns);
 
 extern struct kvm_steal_time steal_time;
 extern struct kernel_cpustat kernel_cpustat;
+extern struct hrtimer_cpu_base hrtimer_bases;
+extern const char hrtimer_wakeup;
 
 /* The scheduler, and what its daemon sets (userspace/src/scheduler.rs). */
 extern struct sched_ext_ops vaware;

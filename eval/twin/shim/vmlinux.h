@@ -134,19 +134,19 @@ struct timerqueue_linked_node {
 	s64 expires;
 };
 
-struct hrtimer_clock_base {
-	s32 clockid;
-};
-
 struct hrtimer {
 	struct timerqueue_linked_node node;
-	struct hrtimer_clock_base *base;
-	void *function;
+	const void *function;
 };
 
-struct hrtimer_sleeper {
-	struct hrtimer timer;
-	struct task_struct *task;
+enum {
+	HRTIMER_BASE_MONOTONIC,
+};
+
+struct hrtimer_cpu_base {
+	struct {
+		struct hrtimer *running;
+	} clock_base[1];
 };
 
 struct bpf_spin_lock {

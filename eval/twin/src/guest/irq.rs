@@ -6,6 +6,7 @@ use super::task::TaskId;
 use super::timer::Expiry;
 use super::vcpu::{Irq, Mode, VcpuId};
 use super::{eevdf, scx, scx_dispatch};
+use crate::bpf::shim::{hrtimer, hrtimer_wakeup};
 use crate::exec::{Lock, current, lock, spend, suspend};
 use crate::record::What;
 use crate::sim::sim;
@@ -24,7 +25,7 @@ pub fn handle_all() {
         match irq {
             Irq::Resched => {}
             Irq::Tick => tick(v),
-            Irq::Timer(timer) => expire(timer),
+            Irq::Timer(timer) => expire(v, timer),
             Irq::Call(from) => sim(|s| s.answer(from)),
         }
         scx_dispatch::run_kicks();
@@ -56,16 +57,16 @@ fn tick(v: VcpuId) {
     sim(|s| s.arm_tick(v));
 }
 
-fn expire(timer: u64) {
+fn expire(v: VcpuId, timer: u64) {
     let Some(timer) = sim(|s| s.timers.remove(&timer)) else { return };
     match timer.expiry {
         Expiry::Wake(t) => {
-            if sim(|s| s.guest.scx_loaded) {
-                let p = sim(|s| &raw mut *s.task(t).raw);
-                // SAFETY: the task outlives the call; the program takes its address and pid alone.
-                unsafe { crate::bpf::shim::twin_timer_expired(p, timer.due) };
-            }
+            let mut sleeper =
+                hrtimer { function: (&raw const hrtimer_wakeup).cast(), ..hrtimer::default() };
+            sleeper.node.expires = timer.due as i64;
+            sim(|s| s.runs_timer(v, &raw mut sleeper));
             wake(t, 0);
+            sim(|s| s.runs_timer(v, std::ptr::null_mut()));
         }
         Expiry::Bpf(timer) => crate::bpf::timers::fire(timer),
         Expiry::Script(index) => crate::script::apply(index),

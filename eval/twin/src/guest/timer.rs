@@ -3,6 +3,7 @@
 
 use super::task::TaskId;
 use super::vcpu::{Irq, Mode, VcpuId};
+use crate::bpf::shim;
 use crate::sim::{Event, Ns, Sim};
 
 /// What an expired timer does.
@@ -35,6 +36,14 @@ impl Sim {
 
     pub fn wake_timer(&mut self, v: VcpuId, t: TaskId, at: Ns) {
         self.arm_timer(v, at, Expiry::Wake(t));
+    }
+
+    /// What the scheduler sees of the timer whose function runs on `v`; null: none does.
+    pub fn runs_timer(&mut self, v: VcpuId, timer: *mut shim::hrtimer) {
+        let bases = (&raw const shim::hrtimer_bases) as usize;
+        let bases = self.per_cpu(bases, size_of::<shim::hrtimer_cpu_base>(), v);
+        // SAFETY: the symbol's value is of this type.
+        unsafe { (*bases.cast::<shim::hrtimer_cpu_base>()).clock_base[0].running = timer };
     }
 
     pub fn timer_due(&mut self, v: VcpuId, timer: u64) {
