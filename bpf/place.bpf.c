@@ -80,7 +80,7 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
 		if (i)
 			delay_ns += MOVE_NS;
-		cost_ns = delay_ns + (to->sleeper ? vcpu_timer_late_ns(cpu, now) : 0);
+		cost_ns = delay_ns + (to->sleeper ? bvs_sleep_ns(vcpu_timer_late_ns(cpu, now)) : 0);
 		if (cost_ns >= least_ns)
 			continue;
 		least_ns = cost_ns;

@@ -58,6 +58,12 @@ static inline u64 bvs_learnt_ns(u64 expected_ns, u64 sample_ns)
 	return expected_ns - (expected_ns - sample_ns) / 8;
 }
 
+/* Return what it costs to sleep, and wake by timers, where those are @late_ns late. */
+static inline u64 bvs_sleep_ns(u64 late_ns)
+{
+	return SLEEPS_AHEAD * late_ns;
+}
+
 /* Return true if a task that would run after @delay_ns need not look any further. */
 static inline bool bvs_good(u64 delay_ns)
 {

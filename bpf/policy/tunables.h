@@ -101,6 +101,12 @@
  */
 #define TIMER_HALF_LIFE_NS (2 * NS_PER_S)
 
+/*
+ * Sleeps for which a vCPU is chosen. The one on which this is decided is awake, or nothing would
+ * be: to look one ahead favours it, however often it is stopped.
+ */
+#define SLEEPS_AHEAD 2
+
 /* A vCPU on which a task is expected to run within this is taken without a look at the others. */
 #define WAKE_GOOD_NS (400 * NS_PER_US)
 

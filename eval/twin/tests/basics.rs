@@ -90,9 +90,8 @@ fn best_effort_work_that_is_due_sets_nobody_back_by_what_it_owes() {
     assert!(outcome.tasks[2].1.work_ns > 0, "the wait bound was not kept");
 }
 
-/// How late 4 ms timers are on average, on one vCPU that is stopped for 2 ms and one for 16 ms in
-/// turns.
-fn timers_late_ns(policies: u64) -> u64 {
+/// How late timers are on average, on one vCPU that is stopped for 2 ms and one for 16 ms in turns.
+fn timers_late_ns(interval_ns: u64, policies: u64) -> u64 {
     let mut s = pinned(2, 2, Class::Scx { policies });
     for (pcpu, turn_ns) in [(0, 2 * MS), (1, 16 * MS)] {
         let duty = Load::Duty { on_ns: turn_ns, off_ns: turn_ns, phase_ns: 0 };
@@ -100,16 +99,19 @@ fn timers_late_ns(policies: u64) -> u64 {
         thread.realtime = true;
         s.host.threads.push(thread);
     }
-    let outcome = finished(run(s, pairs::timers("timer", 2, 4 * MS, 1), 5 * S));
+    let outcome = finished(run(s, pairs::timers("timer", 2, interval_ns, 1), 5 * S));
     let tally = &outcome.tallies["timer"];
-    assert!(tally.count > 1000, "{}", tally.count);
+    assert!(tally.count > 500, "{}", tally.count);
     tally.sum / tally.count
 }
 
 #[test]
 fn tasks_that_sleep_by_timers_do_so_where_those_are_on_time() {
-    let (with, without) = (timers_late_ns(ALL | BVS), timers_late_ns(ALL));
-    assert!(with < without / 2, "{with} ns with, {without} ns without");
+    for interval_ns in [2900 * US, 4 * MS, 4300 * US, 5 * MS, 7 * MS] {
+        let [with, without] =
+            [ALL | BVS, ALL].map(|policies| timers_late_ns(interval_ns, policies));
+        assert!(with < without * 3 / 4, "{interval_ns}: {with} ns with, {without} ns without");
+    }
 }
 
 #[test]
