@@ -188,6 +188,10 @@ class Vm:
             raise LabError("the VM is not up; call up() first", EX_NOT_UP)
         return self._machine
 
+    def last_words(self) -> str:
+        """The end of the guest's console, in brackets; a copy of all of it is kept."""
+        return self._machine.epitaph() if self._machine else ""
+
     def _imitate_steal_clock(self) -> None:
         machine = self._machine
         StealClock(self._run, machine.pid, machine.tids, self._memory_mib, self.run).start()

@@ -11,7 +11,7 @@ from pathlib import Path
 from signal import SIGINT
 
 import pytest
-from lab import Handle, LabError, Result, Vm
+from lab import CommandTimeout, Handle, LabError, Result, Vm
 from lab.tool import built as built_by_cargo
 
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
@@ -20,6 +20,7 @@ DEFAULT_KERNEL = "7.2"
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
+AUTOPSY_S = 30
 # Not those about deadline.c: 6.12 loses count of its own deadline server when a vCPU goes offline
 # while sched_ext has the tasks.
 COMPLAINTS = re.compile(
@@ -56,6 +57,15 @@ def kernel_complaints(vm: Vm) -> list[str]:
 def tool(name: str, *arguments: object) -> str:
     """The command line of one of the tools in guest/."""
     return shlex.join([str(TOOLS / name), *map(str, arguments)])
+
+
+def autopsy(vm: Vm) -> str:
+    """What a guest in which something hangs can tell: blocked tasks, else what its console has."""
+    ask = "echo l >/proc/sysrq-trigger; echo w >/proc/sysrq-trigger; dmesg | tail -n 200"
+    try:
+        return f"its kernel tells:\n{vm.run(ask, AUTOPSY_S).output}"
+    except LabError:
+        return f"the guest does not answer any more{vm.last_words()}"
 
 
 def wait_until(condition, what: str) -> None:
@@ -129,7 +139,11 @@ class GuestScheduler:
 
     def wait(self) -> Result:
         """Wait until it ends."""
-        return self._handle.wait(LIMIT_S)
+        try:
+            return self._handle.wait(LIMIT_S)
+        except CommandTimeout as why:
+            told = f"it said:\n{self.output}\n{autopsy(self.vm)}"
+            raise AssertionError(f"{why}; {told}") from None
 
     def expect_in_charge(self) -> None:
         """Fail unless it is still enabled, and has been ever since it was first."""
