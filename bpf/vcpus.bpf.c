@@ -59,9 +59,8 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	return cost_ns;
 }
 
-/* kernel/time/hrtimer.c: timers by vCPU, and the function of those that wake a sleeper */
+/* kernel/time/hrtimer.c: the timers of each vCPU */
 extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
-extern const void hrtimer_wakeup __ksym __weak;
 
 u64 vcpu_timer_late_ns(s32 cpu, u64 now)
 {
@@ -81,11 +80,11 @@ int vcpu_timer_wakes(s32 cpu, u64 now)
 	struct hrtimer *timer;
 	u64 late_ns;
 
-	if (!&hrtimer_bases || !&hrtimer_wakeup || !a || !v)
+	if (!&hrtimer_bases || !a || !v)
 		return false;
 	bases = bpf_this_cpu_ptr(&hrtimer_bases);
 	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */
-	if (!timer || (u64)timer->function != (u64)&hrtimer_wakeup)
+	if (!timer)
 		return false;
 	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
 	v->timer_late_ns = bvs_learnt_ns(vcpu_timer_late_ns(cpu, now), late_ns);

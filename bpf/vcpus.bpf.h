@@ -130,9 +130,9 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now);
 u64 vcpu_timer_late_ns(s32 cpu, u64 now);
 
 /*
- * Return true if a sleeper's own timer wakes it at present, on this vCPU @cpu, where the kernel has
- * left it since the task fell asleep here. Learn how late it is: the task could be woken no sooner
- * than @cpu ran, and to sleep elsewhere is all that would have helped it.
+ * Return true if it is a timer that wakes a task at present, on this vCPU @cpu, where the kernel
+ * has left it since the task fell asleep here. Learn how late it is: the task could be woken no
+ * sooner than @cpu ran, and to sleep elsewhere is all that would have helped it.
  */
 int vcpu_timer_wakes(s32 cpu, u64 now);
 

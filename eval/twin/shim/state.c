@@ -21,7 +21,6 @@ extern char __stop_twin_bpf_rodata[] __attribute__((weak));
 struct kvm_steal_time steal_time;
 struct kernel_cpustat kernel_cpustat;
 struct hrtimer_cpu_base hrtimer_bases;
-const char hrtimer_wakeup; /* a function, of which the scheduler knows the address alone */
 struct rq runqueues;
 
 static char *saved_data, *saved_rodata;

@@ -11,7 +11,6 @@ void twin_contention_end(void *lock);
 extern struct kvm_steal_time steal_time;
 extern struct kernel_cpustat kernel_cpustat;
 extern struct hrtimer_cpu_base hrtimer_bases;
-extern const char hrtimer_wakeup;
 
 /* The scheduler, and what its daemon sets (userspace/src/scheduler.rs). */
 extern struct sched_ext_ops vaware;

@@ -136,7 +136,6 @@ struct timerqueue_linked_node {
 
 struct hrtimer {
 	struct timerqueue_linked_node node;
-	const void *function;
 };
 
 enum {

@@ -6,7 +6,7 @@ use super::task::TaskId;
 use super::timer::Expiry;
 use super::vcpu::{Irq, Mode, VcpuId};
 use super::{eevdf, scx, scx_dispatch};
-use crate::bpf::shim::{hrtimer, hrtimer_wakeup};
+use crate::bpf::shim::hrtimer;
 use crate::exec::{Lock, current, lock, spend, suspend};
 use crate::record::What;
 use crate::sim::sim;
@@ -61,8 +61,7 @@ fn expire(v: VcpuId, timer: u64) {
     let Some(timer) = sim(|s| s.timers.remove(&timer)) else { return };
     match timer.expiry {
         Expiry::Wake(t) => {
-            let mut sleeper =
-                hrtimer { function: (&raw const hrtimer_wakeup).cast(), ..hrtimer::default() };
+            let mut sleeper = hrtimer::default();
             sleeper.node.expires = timer.due as i64;
             sim(|s| s.runs_timer(v, &raw mut sleeper));
             wake(t, 0);
