@@ -103,7 +103,7 @@ results: ## Renew docs/results.md by what `make eval` has so far
 
 peers: ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	@deploy/setup.sh build
-	BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} CARGO_TARGET_DIR=target/peers \
+	CARGO_TARGET_DIR=target/peers \
 		cargo install --locked scx_lavd@1.1.4 scx_bpfland@1.1.4 scx_cosmos@1.1.7
 
 bundle: build ## Write one file about this VM to send back: doctor, probe, a short comparison
