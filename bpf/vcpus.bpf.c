@@ -74,17 +74,21 @@ u64 vcpu_timer_late_ns(s32 cpu, u64 now)
 
 int vcpu_timer_wakes(s32 cpu, u64 now)
 {
-	const struct vaware_activity *a = activity_of(cpu);
-	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct hrtimer_cpu_base *bases;
+	const struct vaware_activity *a;
 	struct hrtimer *timer;
+	struct vcpu_ctx *v;
 	u64 late_ns;
 
-	if (!&hrtimer_bases || !a || !v)
+	if (!&hrtimer_bases)
 		return false;
 	bases = bpf_this_cpu_ptr(&hrtimer_bases);
 	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */
 	if (!timer)
+		return false;
+	a = activity_of(cpu);
+	v = vcpu_ctx_of(cpu);
+	if (!a || !v)
 		return false;
 	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
 	v->timer_late_ns = bvs_learnt_ns(vcpu_timer_late_ns(cpu, now), late_ns);
