@@ -91,12 +91,15 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 	u32 others = nr_vcpus - 1;
 	u32 tries = others < STEAL_ATTEMPTS ? others : STEAL_ATTEMPTS;
 	u32 at = others > STEAL_ATTEMPTS ? v->steal_cursor : 0;
+	u64 now = now_ns();
 	u32 i;
 
 	bpf_for (i, 0, tries) {
 		u32 victim = (cpu + 1 + (at + i) % others) % nr_vcpus;
 
 		if (flags && !rwc_takes(flags, vcpu_flags(victim), class))
+			continue;
+		if (keeps_sleeper(victim, cpu, now))
 			continue;
 		if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
 			count(VAWARE_DISPATCH_STEAL);

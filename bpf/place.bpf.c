@@ -195,13 +195,11 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.sleeper = vcpu_timer_wakes(this_cpu, now);
+	to.sleeper = policy_on(VAWARE_POLICY_BVS) && vcpu_timer_wakes(this_cpu, now);
 	follow = may_follow_waker(p, this_cpu, wake_flags);
 	if (!follow || !waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
 	t->predicted_ns = to.delay_ns;
-	if (to.sleeper && to.delay_ns && to.cpu != this_cpu)
-		count(VAWARE_BVS_SLEEPER);
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
 		if (!v)
@@ -210,6 +208,10 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		if (to.delay_ns)
 			count(VAWARE_BVS_PICKED);
+		if (to.sleeper && to.delay_ns && to.cpu != this_cpu) {
+			send_sleeper(this_cpu, to.cpu, v, to.delay_ns, now);
+			count(VAWARE_BVS_SLEEPER);
+		}
 		return to.cpu;
 	}
 	if (follow) {

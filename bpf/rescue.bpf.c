@@ -37,6 +37,8 @@ static s32 find_second(s32 stuck, u64 now)
 
 		if (!o)
 			break;
+		if (keeps_sleeper(stuck, other, now))
+			continue;
 		if (bpf_cpumask_test_cpu(other, idle))
 			delay_ns = expected_wake_ns(o, now);
 		else if (runs_best_effort(other, o, now))

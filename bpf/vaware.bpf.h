@@ -104,7 +104,8 @@ struct vcpu_ctx {
 	u64 timer_late_ns; /* how late sleepers' timers run out here, as expected at
 			      timer_late_at_ns */
 	u64 timer_late_at_ns;
-	u32 rescue_from; /* number + 1 of the vCPU to whose queue it has been sent */
+	u64 sleeper_until_ns; /* a sleeper has been sent to it, which is worth a wait until then */
+	u32 rescue_from;      /* number + 1 of the vCPU to whose queue it has been sent */
 
 	/* Harvesting (harvest.bpf.h). As a target, written by the source: */
 	u32 ivh_claim; /* number + 1 of the source */

@@ -100,6 +100,7 @@ static inline void end_wake(struct vcpu_ctx *v, u64 now)
 		return;
 	sample_ns = time_delta(now, v->claimed_ns);
 	v->claimed_ns = 0;
+	v->sleeper_until_ns = 0;
 	learn_wake(v, sample_ns, now);
 	v->wake_excess_ns =
 		rescue_excess_ns(v->wake_excess_ns, sample_ns, rescue_hedge_ns(wake_typical_ns));
@@ -135,5 +136,27 @@ u64 vcpu_timer_late_ns(s32 cpu, u64 now);
  * sooner than @cpu ran, and to sleep elsewhere is all that would have helped it.
  */
 int vcpu_timer_wakes(s32 cpu, u64 now);
+
+/*
+ * Note that this vCPU @cpu has sent a sleeper to @v, vCPU @to, which is expected to run it after
+ * @delay_ns.
+ */
+static inline void send_sleeper(s32 cpu, s32 to, struct vcpu_ctx *v, u64 delay_ns, u64 now)
+{
+	v->sleeper_until_ns = now + bvs_keep_ns(vcpu_timer_late_ns(cpu, now),
+						vcpu_timer_late_ns(to, now) + delay_ns);
+}
+
+/*
+ * Return true if a sleeper waits for @owner that vCPU @cpu had better leave to it: it would go to
+ * sleep again on @cpu, whose timers are later.
+ */
+static inline bool keeps_sleeper(s32 owner, s32 cpu, u64 now)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(owner);
+
+	return v && time_before(now, v->sleeper_until_ns) &&
+	       vcpu_timer_late_ns(owner, now) < vcpu_timer_late_ns(cpu, now);
+}
 
 #endif /* VAWARE_VCPUS_BPF_H */

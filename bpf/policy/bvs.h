@@ -64,6 +64,19 @@ static inline u64 bvs_sleep_ns(u64 late_ns)
 	return SLEEPS_AHEAD * late_ns;
 }
 
+/*
+ * Return how long a sleeper that a vCPU with timers @late_ns late has sent to another is left to
+ * that one, where it runs and wakes @there_ns late. Nothing else keeps it from those that are awake
+ * sooner: they would have it sleep with their late timers again. 0: the two differ too little for
+ * the wait to be worth it.
+ */
+static inline u64 bvs_keep_ns(u64 late_ns, u64 there_ns)
+{
+	u64 keep_ns = late_ns / SLEEPER_WAIT_PARTS;
+
+	return keep_ns > there_ns ? keep_ns : 0;
+}
+
 /* Return true if a task that would run after @delay_ns need not look any further. */
 static inline bool bvs_good(u64 delay_ns)
 {

@@ -107,6 +107,9 @@
  */
 #define SLEEPS_AHEAD 2
 
+/* A sleeper waits for timers that are on time for one in so many parts of what it was late. */
+#define SLEEPER_WAIT_PARTS 4
+
 /* A vCPU on which a task is expected to run within this is taken without a look at the others. */
 #define WAKE_GOOD_NS (400 * NS_PER_US)
 

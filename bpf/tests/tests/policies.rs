@@ -87,6 +87,14 @@ proptest! {
     }
 
     #[test]
+    fn a_sleeper_is_kept_waiting_for_less_than_it_was_late(late in 0..S, there in 0..S) {
+        let keep = pure!(bvs_keep_ns(late, there));
+        prop_assert!(keep <= late / 2);
+        prop_assert!(keep == 0 || keep > there, "the other has time to wake");
+        prop_assert_eq!(pure!(bvs_keep_ns(late, late)), 0);
+    }
+
+    #[test]
     fn expectations_come_to_what_does_not_change(start in 0..S, sample in 0..S) {
         let last = (0..200).fold(start, |expected, _| pure!(bvs_learnt_ns(expected, sample)));
         prop_assert!(last.abs_diff(sample) <= 8);

@@ -90,16 +90,17 @@ fn best_effort_work_that_is_due_sets_nobody_back_by_what_it_owes() {
     assert!(outcome.tasks[2].1.work_ns > 0, "the wait bound was not kept");
 }
 
-/// How late timers are on average, on one vCPU that is stopped for 2 ms and one for 16 ms in turns.
-fn timers_late_ns(interval_ns: u64, policies: u64) -> u64 {
-    let mut s = pinned(2, 2, Class::Scx { policies });
+/// How late timers are on average, one for each vCPU, on one core that stops its vCPUs for 2 ms in
+/// turns and one that does so for 16 ms.
+fn timers_late_ns(vcpus: usize, interval_ns: u64, policies: u64) -> u64 {
+    let mut s = pinned(vcpus, 2, Class::Scx { policies });
     for (pcpu, turn_ns) in [(0, 2 * MS), (1, 16 * MS)] {
         let duty = Load::Duty { on_ns: turn_ns, off_ns: turn_ns, phase_ns: 0 };
         let mut thread = Thread::new(ThreadKind::Competitor(duty), vec![pcpu]);
         thread.realtime = true;
         s.host.threads.push(thread);
     }
-    let outcome = finished(run(s, pairs::timers("timer", 2, interval_ns, 1), 5 * S));
+    let outcome = finished(run(s, pairs::timers("timer", vcpus, interval_ns, 1), 5 * S));
     let tally = &outcome.tallies["timer"];
     assert!(tally.count > 500, "{}", tally.count);
     tally.sum / tally.count
@@ -107,10 +108,11 @@ fn timers_late_ns(interval_ns: u64, policies: u64) -> u64 {
 
 #[test]
 fn tasks_that_sleep_by_timers_do_so_where_those_are_on_time() {
-    for interval_ns in [2900 * US, 4 * MS, 4300 * US, 5 * MS, 7 * MS] {
+    let intervals_us = [2900, 3700, 4000, 4300, 5000, 7000];
+    for (vcpus, us) in intervals_us.into_iter().flat_map(|us| [(2, us), (4, us)]) {
         let [with, without] =
-            [ALL | BVS, ALL].map(|policies| timers_late_ns(interval_ns, policies));
-        assert!(with < without * 3 / 4, "{interval_ns}: {with} ns with, {without} ns without");
+            [ALL | BVS, ALL].map(|policies| timers_late_ns(vcpus, us * US, policies));
+        assert!(with < without * 3 / 4, "{vcpus} vCPUs, {us} us: {with} and {without} ns late");
     }
 }
 
