@@ -19,7 +19,8 @@ exit codes: the command's own; 64 bad usage, 69 something needed is missing, 75 
 come up or went away, 124 the command ran past --timeout, 130 interrupted
 
 environment: {kernels.FOLDERS_VARIABLE} a folder of kernels (each a folder with vmlinuz, config),
-VAWARE_LAB_ACCEL kvm or tcg instead of finding out, VAWARE_LAB_VIRTIOFSD the daemon to use
+VAWARE_LAB_ACCEL kvm or tcg instead of finding out (or icount: TCG in one thread, where 4 ns of the
+guest's time are one instruction), VAWARE_LAB_VIRTIOFSD the daemon to use
 
 examples:
   vlab run --vcpus 2 --shape stacked:0,1 --truth -- hackbench -g 4 -l 100

@@ -24,6 +24,12 @@ PROJECT = Path(__file__).parents[2]
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # tmpfs in the guest
 POLL_S = 0.02
 REAPED_S = 1  # from the end of QEMU's line to that of its process
+ACCELERATORS = {
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+    # In turns, by a clock of executed instructions: time in the guest counts them.
+    "icount": ["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max"],
+}
 TIMERS_PRIORITY = 20  # of SCHED_FIFO: above a competitor's (competitor.c)
 
 
@@ -68,6 +74,8 @@ class Machine:
                 self._check_alive()
                 time.sleep(POLL_S)
                 self.tids = vcpu_tids(Path(f"/proc/{self.pid}/task"))
+                if config.accel == "icount":
+                    self.tids *= config.vcpus
             if config.accel == "tcg":
                 self._hurry_timers()
         except BaseException:
@@ -144,12 +152,11 @@ class Machine:
             config.append,
         ]
         memory = f"{config.memory_mib}M"
-        is_kvm = config.accel == "kvm"
         args = [
             *[host.qemu().path, "-name", "vaware-lab,debug-threads=on", "-no-reboot"],
             *["-nodefaults", "-no-user-config", "-display", "none"],
-            *["-accel", "kvm" if is_kvm else "tcg,thread=multi", "-cpu"],
-            *["host" if is_kvm else "max", "-smp", config.vcpus, "-m", memory],
+            *ACCELERATORS[config.accel],
+            *["-smp", config.vcpus, "-m", memory],
             *["-object", f"memory-backend-memfd,id=mem,size={memory},share=on"],
             *["-numa", "node,memdev=mem"],
             *["-kernel", config.kernel.vmlinuz, "-append", " ".join(append).strip()],
@@ -222,7 +229,8 @@ class Machine:
 
 
 def vcpu_tids(tasks: Path) -> list[int]:
-    """The threads of QEMU's vCPUs, in order; `tasks` is the process's folder in /proc.
+    """The threads of QEMU's vCPUs, in order, or the only one that there is for all of them; `tasks`
+    is the process's folder in /proc.
 
     Other threads of QEMU come and go, so one may be gone when its name is read.
     """
@@ -231,6 +239,6 @@ def vcpu_tids(tasks: Path) -> list[int]:
         for task in tasks.iterdir():
             with contextlib.suppress(OSError):
                 name = (task / "comm").read_text().strip()
-                if match := re.fullmatch(r"CPU (\d+)/(?:TCG|KVM)", name):
-                    tids[int(match[1])] = int(task.name)
+                if match := re.fullmatch(r"(?:CPU (\d+)|ALL CPUs)/(?:TCG|KVM)", name):
+                    tids[int(match[1] or 0)] = int(task.name)
     return [tids[vcpu] for vcpu in sorted(tids)]

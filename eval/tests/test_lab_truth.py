@@ -101,6 +101,12 @@ def test_vcpus_are_found_among_threads_that_come_and_go(tmp_path):
     assert machine.vcpu_tids(tmp_path / "gone") == []
 
 
+def test_vcpus_that_run_in_turns_share_a_thread(tmp_path):
+    (tmp_path / "11").mkdir()
+    (tmp_path / "11" / "comm").write_text("ALL CPUs/TCG\n")
+    assert machine.vcpu_tids(tmp_path) == [11]
+
+
 def test_events_beside_the_span_of_a_recording_are_not_in_it():
     at_ns = 100_010_000_000
     late = tracing.off_core(TRACE.splitlines(), [41], (at_ns, SPAN[1]))[41]

@@ -38,7 +38,7 @@ def parse(output: str) -> dict[str, float]:
 
 def workloads(size: Size) -> list[Workload]:
     """A light load: alone, and beside SCHED_IDLE work that would fill every vCPU."""
-    load_ratio = LOAD_TCG_RATIO if size.accel == "tcg" else LOAD_RATIO
+    load_ratio = LOAD_TCG_RATIO if size.is_emulated else LOAD_RATIO
     rate = max(load_ratio * size.cores * 1e6 / SERVICE_US, 1050 / size.seconds)
     serve = f"{programs.path('requests')} {rate:.0f} {SERVICE_US} {2 * size.vcpus} {size.seconds:g}"
     beside = (

@@ -31,8 +31,8 @@ class Metric:
 class Size:
     """How much a workload does: it lasts about `seconds` with `vcpus` vCPUs on `cores` cores.
 
-    Emulation (`accel` "tcg") makes switches and wake-ups 20 to 30 times as dear as on hardware, and
-    computation 4 times: workloads of a fixed amount of work do less there.
+    Emulation (`accel` "tcg" or "icount") makes switches and wake-ups 20 to 30 times as dear as on
+    hardware, and computation 4 times: workloads of a fixed amount of work do less there.
     """
 
     accel: str = "tcg"
@@ -40,9 +40,14 @@ class Size:
     cores: int = 2
     seconds: float = 4.0
 
+    @property
+    def is_emulated(self) -> bool:
+        """True where the VM's processors are programs."""
+        return self.accel in ("tcg", "icount")
+
     def amount(self, per_second_tcg: float, per_second: float) -> int:
         """A fixed amount of work that takes about `seconds`; at least 1."""
-        rate = per_second_tcg if self.accel == "tcg" else per_second
+        rate = per_second_tcg if self.is_emulated else per_second
         return max(1, round(rate * self.seconds))
 
 
