@@ -6,10 +6,11 @@ import json
 from .workload import Metric, ParseError, Size, Workload, number
 
 PORT = 5199
-# A server of its own for each run, and none left behind.
+# A server of its own for each run, and none left behind. In a VM it may take seconds to start.
 WITH_SERVER = (
-    "ip link set lo up 2>/dev/null; {server} >/dev/null 2>&1 & server=$!; sleep 0.5; {client}; "
-    "kill $server 2>/dev/null; wait"
+    "ip link set lo up 2>/dev/null; {server} >/dev/null 2>&1 & server=$!; "
+    f"timeout 20 sh -c 'until ss -Htln sport = :{PORT} | grep -q .; do sleep 0.1; done'; "
+    "{client}; kill $server 2>/dev/null; wait"
 )
 
 
@@ -39,7 +40,7 @@ def workloads(size: Size) -> list[Workload]:
             ),
             (Metric("latency", "us", "lower"),),
             parse_ping_pong,
-            needs=("sockperf", "ip"),
+            needs=("sockperf", "ip", "ss"),
         ),
         Workload(
             "tcp-stream",
@@ -49,6 +50,6 @@ def workloads(size: Size) -> list[Workload]:
             ),
             (Metric("rate", "Mbit/s", "higher"),),
             parse_stream,
-            needs=("iperf3", "ip"),
+            needs=("iperf3", "ip", "ss"),
         ),
     ]
