@@ -181,22 +181,6 @@ static void wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 this_cpu
 	hedge_watch(this_cpu, cpu, v, now);
 }
 
-/*
- * Return the vCPU on whose runqueue @p, queued for idle @cpu, is to be activated. The kernel has an
- * idle one do that itself; until it runs, nobody can take the task. So where that may last, and
- * this vCPU @here is busy, it is done here, and @cpu is kicked.
- */
-static s32 activate_on(const struct task_struct *p, s32 here, const struct vcpu_ctx *runs, s32 cpu,
-		       const struct vcpu_ctx *v)
-{
-	if (!idle_activate || cpu == here || runs->run_class == VAWARE_CLASS_NONE ||
-	    !rescue_in_reach(v->wake_excess_ns) || !bpf_cpumask_test_cpu(here, p->cpus_ptr))
-		return cpu;
-	kick(cpu, SCX_KICK_IDLE);
-	count(VAWARE_RESCUE_IN_REACH);
-	return here;
-}
-
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
 s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -228,7 +212,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 			send_sleeper(this_cpu, to.cpu, v, to.delay_ns, now);
 			count(VAWARE_BVS_SLEEPER);
 		}
-		return activate_on(p, this_cpu, here, to.cpu, v);
+		return to.cpu;
 	}
 	if (follow) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.

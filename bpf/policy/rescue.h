@@ -55,16 +55,6 @@ static inline bool rescue_worth_a_timer(u64 excess_ns)
 }
 
 /*
- * Return true if a task that wakes on a vCPU whose wake-ups take @excess_ns too long had better be
- * within reach of the others meanwhile. Elsewhere the kernel leaves it to the vCPU, which activates
- * it when it is awake: nobody has to wait for a runqueue's lock that a stopped vCPU holds.
- */
-static inline bool rescue_in_reach(u64 excess_ns)
-{
-	return excess_ns >= REACH_WORTH_NS;
-}
-
-/*
  * Return in how many ns to look again after a wake-up that has been under way for @age_ns: when it
  * has lasted a quarter longer, so that few looks cover even a long stop.
  */

@@ -135,9 +135,6 @@
  */
 #define HEDGE_WORTH_NS (50 * NS_PER_US)
 
-/* What others have to save, who can take the task, for the locks that this costs. */
-#define REACH_WORTH_NS NS_PER_MS
-
 /* Wake-ups of one waker that are watched at a time, and vCPUs that are woken for one. */
 #define HEDGE_SLOTS 4
 #define HEDGES_MAX 3
