@@ -13,6 +13,13 @@ from .errors import EX_UNAVAILABLE, EX_USAGE, LabError, notice
 
 SETUP = Path(__file__).parents[2] / "deploy" / "setup.sh"
 QEMU_WANTED = 10  # older ones panic the guest now and then while it patches its text
+# QEMU's options, by the names of $VAWARE_LAB_ACCEL.
+ACCELERATORS = {
+    "kvm": ["-accel", "kvm", "-cpu", "host"],
+    "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+    # In turns, by a clock of executed instructions: time in the guest counts them.
+    "icount": ["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max"],
+}
 VIRTIOFSD_VARIABLE = "VAWARE_LAB_VIRTIOFSD"
 # The C virtiofsd cannot serve read-only, and a guest may remount what it is given: take the right
 # to write away from the daemon. Its lock goes to /run.
@@ -143,7 +150,7 @@ def require_root() -> None:
 def forced_accel() -> str | None:
     """The accelerator that $VAWARE_LAB_ACCEL asks for, if it does. Raises LabError (64)."""
     accel = os.environ.get("VAWARE_LAB_ACCEL")
-    if accel not in (None, "", "kvm", "tcg", "icount"):
+    if accel and accel not in ACCELERATORS:
         raise LabError(
             f"$VAWARE_LAB_ACCEL is '{accel}'; set it to kvm, tcg or icount, or unset it", EX_USAGE
         )

@@ -24,12 +24,6 @@ PROJECT = Path(__file__).parents[2]
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # tmpfs in the guest
 POLL_S = 0.02
 REAPED_S = 1  # from the end of QEMU's line to that of its process
-ACCELERATORS = {
-    "kvm": ["-accel", "kvm", "-cpu", "host"],
-    "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
-    # In turns, by a clock of executed instructions: time in the guest counts them.
-    "icount": ["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max"],
-}
 TIMERS_PRIORITY = 20  # of SCHED_FIFO: above a competitor's (competitor.c)
 
 
@@ -155,7 +149,7 @@ class Machine:
         args = [
             *[host.qemu().path, "-name", "vaware-lab,debug-threads=on", "-no-reboot"],
             *["-nodefaults", "-no-user-config", "-display", "none"],
-            *ACCELERATORS[config.accel],
+            *host.ACCELERATORS[config.accel],
             *["-smp", config.vcpus, "-m", memory],
             *["-object", f"memory-backend-memfd,id=mem,size={memory},share=on"],
             *["-numa", "node,memdev=mem"],
