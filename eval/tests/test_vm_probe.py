@@ -63,7 +63,7 @@ def test_shares_of_busy_vcpus_are_those_of_the_host(guest, shape):
 def test_probing_under_the_scheduler_stays_within_its_budget(guest):
     with GuestScheduler(guest):
         found = probe(guest, "--duration", "12")
-    # The budget of ten seconds is there at the start, beside what comes in meanwhile.
+    # What ten seconds allow is there at the start, beside what comes in meanwhile.
     assert all(vcpu["probe_ratio"] <= 0.021 for vcpu in found["vcpus"])
     assert any(vcpu["probe_ratio"] > 0 for vcpu in found["vcpus"])
 

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-/// Time over which a budget is averaged: so much of it can be spent at once.
-pub const WINDOW_NS: u64 = 10_000_000_000;
+/// Run time that can be saved up, and spent at once: whatever the budget, what a share takes to tell.
+pub const FULL_NS: u64 = 100_000_000;
 
 /// What probing may still use of one vCPU.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct Budget {
 impl Budget {
     /// A full bucket.
     pub fn new(ratio: f64, now_ns: u64) -> Self {
-        let full_ns = ratio * WINDOW_NS as f64;
+        let full_ns = if ratio > 0.0 { FULL_NS as f64 } else { 0.0 };
         let (begin_ns, refilled_ns) = (now_ns, now_ns);
         Self { ratio, full_ns, tokens_ns: full_ns, spent_ns: 0, begin_ns, refilled_ns }
     }
@@ -57,9 +57,13 @@ impl Budget {
         Duration::try_from_secs_f64(owed_s / self.ratio).unwrap_or(Duration::MAX)
     }
 
-    /// Part of the time since the start that was used, counted over a whole window at least.
+    /// Part of the time since the start that was used, counted over the time of a full bucket at least.
     pub fn spent_ratio(&self, now_ns: u64) -> f64 {
-        self.spent_ns as f64 / now_ns.saturating_sub(self.begin_ns).max(WINDOW_NS) as f64
+        if self.ratio == 0.0 {
+            return 0.0;
+        }
+        let passed_ns = now_ns.saturating_sub(self.begin_ns) as f64;
+        self.spent_ns as f64 / passed_ns.max(self.full_ns / self.ratio)
     }
 
     fn refill(&mut self, now_ns: u64) {
@@ -92,7 +96,7 @@ mod tests {
                 now_ns += pause_ns;
                 let spend_ns = (budget.available_ns(now_ns) as f64 * part) as u64;
                 budget.spend(spend_ns);
-                let allowed_ns = ratio * (now_ns + WINDOW_NS) as f64;
+                let allowed_ns = FULL_NS as f64 + ratio * now_ns as f64;
                 prop_assert!(budget.spent_ns as f64 <= allowed_ns + 1.0);
             }
         }

@@ -28,8 +28,8 @@ pub use verdict::StragglerRule;
 /// How to probe.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// The most that probing may use of a vCPU, as a part of its time, averaged over ten seconds; 0: no
-    /// active probing.
+    /// The most that probing may use of a vCPU, as a part of its time, beside 100 ms that are there at the
+    /// start and can be saved up; 0: no active probing.
     pub budget_ratio: f64,
     /// Time between two light looks at an idle vCPU, and between two readings of the kernel's accounts.
     pub light_interval: Duration,
@@ -45,7 +45,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            budget_ratio: 0.01,
+            budget_ratio: 0.0025,
             light_interval: Duration::from_secs(1),
             heavy_interval_max: Duration::from_secs(60),
             half_life: Duration::from_secs(2),

@@ -111,8 +111,8 @@ impl Agenda {
 /// Run time that tells the share of a vCPU whose longest stops are so long: some of them, or all that the
 /// budget can save. What falls into the time between two long stops would tell a wrong one; but a surprise
 /// does not wait for the budget.
-pub fn run_needed_ns(settings: &Settings, wanted: Wanted, longest_stop_ns: Option<u64>) -> u64 {
-    let saved_ns = (settings.budget_ratio * budget::WINDOW_NS as f64 * SAVED_PART) as u64;
+pub fn run_needed_ns(wanted: Wanted, longest_stop_ns: Option<u64>) -> u64 {
+    let saved_ns = (budget::FULL_NS as f64 * SAVED_PART) as u64;
     let run_ns = longest_stop_ns.unwrap_or(0).saturating_mul(STOPS_PER_RUN);
     let enough_ns = if wanted == Wanted::Surprise { SURPRISE_RUN_NS } else { saved_ns };
     run_ns.min(enough_ns.min(saved_ns)).max(HEAVY_RUN_MIN_NS)
@@ -231,7 +231,7 @@ mod tests {
         let needed_ms = |stop_ms: Option<u64>| {
             let stop_ns = stop_ms.map(|ms| ms * 1_000_000);
             [Wanted::Scheduled, Wanted::Surprise]
-                .map(|wanted| run_needed_ns(&Settings::default(), wanted, stop_ns) / 1_000_000)
+                .map(|wanted| run_needed_ns(wanted, stop_ns) / 1_000_000)
         };
         let expected = [[20, 20], [20, 20], [30, 30], [90, 40]];
         assert_eq!([None, Some(4), Some(10), Some(70)].map(needed_ms), expected);

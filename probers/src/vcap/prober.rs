@@ -210,7 +210,7 @@ impl Prober {
             }
             let available_ns = state.budget.available_ns(now_ns);
             let wanted = state.wanted.unwrap_or(Wanted::Surprise);
-            let needed_ns = plan::run_needed_ns(&self.settings, wanted, state.longest_stop_ns());
+            let needed_ns = plan::run_needed_ns(wanted, state.longest_stop_ns());
             if !state.busy {
                 idle.push((*id, state.wanted, needed_ns, available_ns));
             } else if state.wanted.is_some() && available_ns >= needed_ns {

@@ -46,7 +46,7 @@ pub struct ProbeOptions {
     /// Default: 6; with --watch: for ever.
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     duration: Option<Duration>,
-    /// Use at most so much of each vCPU, averaged over ten seconds (0 to 10; 0: look on only).
+    /// Use at most so much of each vCPU, beside 100 ms at the start (0 to 10; 0: look on only).
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget_ratio)]
     budget: f64,
     /// Print JSON, with --watch one line for each snapshot.
