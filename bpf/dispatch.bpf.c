@@ -81,6 +81,22 @@ static bool take_over(struct vcpu_ctx *v)
 }
 
 /*
+ * Return true if @cpu had better leave the normal work that waits for @victim to it: a sleeper
+ * whose timers are on time there, or whatever it is being woken for while @cpu may be stopped
+ * itself.
+ */
+static bool leaves_to(s32 victim, s32 cpu, u64 now)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(victim);
+
+	if (keeps_sleeper(victim, cpu, now))
+		return true;
+	return v && v->claimed_ns && policy_on(VAWARE_POLICY_RESCUE) &&
+	       scx_bpf_dsq_nr_queued(vcpu_dsq(victim, false)) &&
+	       !rescue_worth_a_move(vcpu_hazard_1024(cpu, now, SLICE_NS));
+}
+
+/*
  * Take from the queues of other vCPUs, nearest first, at most STEAL_ATTEMPTS of them. A vCPU that
  * is banned leaves the work alone that others can do.
  */
@@ -99,7 +115,7 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
 
 		if (flags && !rwc_takes(flags, vcpu_flags(victim), class))
 			continue;
-		if (keeps_sleeper(victim, cpu, now))
+		if (!best_effort && leaves_to(victim, cpu, now))
 			continue;
 		if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
 			count(VAWARE_DISPATCH_STEAL);

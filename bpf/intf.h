@@ -95,13 +95,14 @@ enum vaware_counter {
 	VAWARE_LOCK_WAITS_LONG,	 /* spinlock waits of 1 ms or more */
 	VAWARE_BVS_PICKED,	 /* wake-up: vCPU chosen by expected delay */
 	VAWARE_BVS_QUEUED,	 /* the same, a busy one */
-	VAWARE_BVS_SLEEPER,    /* a task that sleeps by timers left a vCPU whose timers are late */
-	VAWARE_IVH_ASKED,      /* claimed a vCPU for a task that had better leave its own */
-	VAWARE_IVH_MOVED,      /* the task left in time, for a vCPU that was awake */
-	VAWARE_IVH_LATE,       /* the target or the source answered too late: it ran on */
-	VAWARE_IVH_USELESS,    /* the task no longer ran when the target was awake */
-	VAWARE_RESCUE_WATCHED, /* wake-ups under watch: the vCPU had been slow before */
-	VAWARE_RESCUE_HEDGED,  /* second vCPUs woken: the extra wake-ups */
+	VAWARE_BVS_SLEEPER,	/* a task that sleeps by timers left a vCPU whose timers are late */
+	VAWARE_IVH_ASKED,	/* claimed a vCPU for a task that had better leave its own */
+	VAWARE_IVH_MOVED,	/* the task left in time, for a vCPU that was awake */
+	VAWARE_IVH_LATE,	/* the target or the source answered too late: it ran on */
+	VAWARE_IVH_USELESS,	/* the task no longer ran when the target was awake */
+	VAWARE_RESCUE_IN_REACH, /* tasks that others can take while their vCPU wakes, slow before */
+	VAWARE_RESCUE_WATCHED,	/* wake-ups under watch: the vCPU had been slow before */
+	VAWARE_RESCUE_HEDGED,	/* second vCPUs woken: the extra wake-ups */
 	VAWARE_RESCUE_WON_FIRST, /* the first vCPU had taken the task when the second one came */
 	VAWARE_RESCUE_WON_HEDGE, /* the second vCPU took it */
 	VAWARE_RESCUE_NOBODY,	 /* no second vCPU was idle or ran best-effort work */

@@ -13,6 +13,7 @@ const volatile u64 wait_bound_ns = NS_PER_S;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 const volatile bool activity_on = true;
 const volatile bool log_gaps = false;
+const volatile bool queued_wakeup = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;

@@ -171,14 +171,81 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 	}
 }
 
-/* Let @p, which has woken on this vCPU @this_cpu, run on @cpu, idle and claimed. */
-static void wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 this_cpu, s32 cpu,
-			 struct vcpu_ctx *v, u64 now)
+/*
+ * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
+ * one, or the first that runs at present. -1 if there is none.
+ */
+static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 {
-	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
-	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now), 0);
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 found = -1;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+
+		if (!o || !late_ns)
+			break;
+		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
+			continue;
+		if (!bpf_cpumask_test_cpu(other, idle)) {
+			if (vcpu_stopped(other, now))
+				continue;
+			late_ns = 0;
+		} else if (o->wake_excess_ns < late_ns) {
+			late_ns = o->wake_excess_ns;
+		} else {
+			continue;
+		}
+		found = other;
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
+/*
+ * Return the vCPU on whose runqueue @p, queued for @cpu, is to be activated. The kernel may leave
+ * that to @cpu, and until it runs nobody else can take the task. So where this may last, as its
+ * wake-ups are late by @late_ns, it is done elsewhere, here if @p may run here.
+ */
+static s32 activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), other;
+
+	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
+		return cpu;
+	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu
+							    : find_sooner(p, cpu, late_ns, now);
+	if (other < 0)
+		return cpu;
+	count(VAWARE_RESCUE_IN_REACH);
+	return other;
+}
+
+/*
+ * Let @p, which has woken, run on @cpu, idle and claimed. Return the vCPU on whose runqueue it is
+ * to be activated.
+ */
+static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			u64 now)
+{
+	u64 deadline = begin_wait(p, t, cpu, v, now);
+	s32 at;
+
 	begin_wake(cpu, v, now);
-	hedge_watch(this_cpu, cpu, v, now);
+	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
+	if (queued_wakeup && !rescue_in_reach(v->wake_excess_ns)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, 0);
+		return cpu;
+	}
+	wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
+	hedge_watch(cpu, v, now);
+	at = activate_near(p, cpu, v->wake_excess_ns, now);
+	if (at != cpu)
+		kick(cpu, SCX_KICK_IDLE);
+	return at;
 }
 
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
@@ -204,7 +271,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		v = vcpu_ctx_of(to.cpu);
 		if (!v)
 			return to.cpu;
-		wake_on_idle(p, t, this_cpu, to.cpu, v, now);
+		cpu = wake_on_idle(p, t, to.cpu, v, now);
 		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		if (to.delay_ns)
 			count(VAWARE_BVS_PICKED);
@@ -212,7 +279,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 			send_sleeper(this_cpu, to.cpu, v, to.delay_ns, now);
 			count(VAWARE_BVS_SLEEPER);
 		}
-		return to.cpu;
+		return cpu;
 	}
 	if (follow) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
@@ -226,9 +293,10 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	cpu = to.cpu >= 0 ? to.cpu : prev_cpu;
 	count(to.cpu >= 0 ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
 	v = vcpu_ctx_of(cpu);
-	if (v && bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
-		wake_on_busy(p, t, cpu, v, 0);
-	return cpu; /* if that is not allowed any more: to ops.enqueue, where the kernel says */
+	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return cpu; /* to ops.enqueue, where the kernel says */
+	wake_on_busy(p, t, cpu, v, 0);
+	return vcpu_stopped(cpu, now) ? activate_near(p, cpu, ~0ULL, now) : cpu;
 }
 
 /* Send @p, which leaves its vCPU, to the one that has been chosen for it. */

@@ -25,11 +25,12 @@
 #define KVM_VCPU_PREEMPTED (1 << 0) /* arch/x86/include/uapi/asm/kvm_para.h */
 
 /* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
-extern const volatile u32 nr_vcpus;	 /* nr_cpu_ids: possible vCPUs, offline ones included */
-extern const volatile u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU */
-extern const volatile u32 steal_source;	 /* enum vaware_steal_source */
-extern const volatile bool activity_on;	 /* vact is at work; off to measure what it costs */
-extern const volatile bool log_gaps;	 /* stops go to the activity log */
+extern const volatile u32 nr_vcpus;	  /* nr_cpu_ids: possible vCPUs, offline ones included */
+extern const volatile u64 wait_bound_ns;  /* no runnable task waits longer for an active vCPU */
+extern const volatile u32 steal_source;	  /* enum vaware_steal_source */
+extern const volatile bool activity_on;	  /* vact is at work; off to measure what it costs */
+extern const volatile bool log_gaps;	  /* stops go to the activity log */
+extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate what wakes */
 
 /* Set after load by the daemon. */
 extern u64 tick_ns;  /* 1 s / HZ */

@@ -25,7 +25,7 @@ struct ivh_task {
 static inline bool ivh_leaves(const struct ivh_task *t)
 {
 	return t->class == VAWARE_CLASS_THROUGHPUT && t->burst_ns >= IVH_MIN_BURST_NS &&
-	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= IVH_HAZARD_1024;
+	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= STOP_LIKELY_1024;
 }
 
 /*

@@ -55,6 +55,26 @@ static inline bool rescue_worth_a_timer(u64 excess_ns)
 }
 
 /*
+ * Return true if a task that wakes on a vCPU whose wake-ups take @excess_ns too long had better be
+ * within reach of the others meanwhile. Elsewhere the kernel leaves it to the vCPU, which activates
+ * it when it is awake: nobody has to wait for a runqueue's lock that a stopped vCPU holds.
+ */
+static inline bool rescue_in_reach(u64 excess_ns)
+{
+	return excess_ns >= REACH_WORTH_NS;
+}
+
+/*
+ * Return true if a task that waits for a vCPU which is being woken had better move to one that is
+ * awake, and is stopped within a slice with a probability of @hazard_1024: it would wait again
+ * there.
+ */
+static inline bool rescue_worth_a_move(u32 hazard_1024)
+{
+	return hazard_1024 < STOP_LIKELY_1024;
+}
+
+/*
  * Return in how many ns to look again after a wake-up that has been under way for @age_ns: when it
  * has lasted a quarter longer, so that few looks cover even a long stop.
  */

@@ -13,8 +13,8 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
 use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
-    SCX_OPS_ENQ_LAST, SCX_OPS_ENQ_MIGRATION_DISABLED, SCX_OPS_KEEP_BUILTIN_IDLE,
-    SCX_OPS_SWITCH_PARTIAL,
+    SCX_OPS_ALLOW_QUEUED_WAKEUP, SCX_OPS_ENQ_LAST, SCX_OPS_ENQ_MIGRATION_DISABLED,
+    SCX_OPS_KEEP_BUILTIN_IDLE, SCX_OPS_SWITCH_PARTIAL,
 };
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
@@ -123,9 +123,12 @@ impl<'a> Scheduler<'a> {
         };
         rodata.activity_on = !activity.off;
         rodata.log_gaps = activity.log;
+        rodata.queued_wakeup = *SCX_OPS_ALLOW_QUEUED_WAKEUP != 0; // not on 6.12
         let ops = skel.struct_ops.vaware_mut();
-        ops.flags =
-            *SCX_OPS_ENQ_MIGRATION_DISABLED | *SCX_OPS_ENQ_LAST | *SCX_OPS_KEEP_BUILTIN_IDLE;
+        ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED
+            | *SCX_OPS_ENQ_LAST
+            | *SCX_OPS_KEEP_BUILTIN_IDLE
+            | *SCX_OPS_ALLOW_QUEUED_WAKEUP;
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }

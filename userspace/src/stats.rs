@@ -40,6 +40,7 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
     "ivh_moved",
     "ivh_late",
     "ivh_useless",
+    "rescue_in_reach",
     "rescue_watched",
     "rescue_hedged",
     "rescue_won_first",

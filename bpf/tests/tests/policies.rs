@@ -114,11 +114,19 @@ proptest! {
         prop_assert!(!pure!(rescue_worth_a_timer(after(0, wake))));
         let mut excess = after(0, stop);
         prop_assert!(pure!(rescue_worth_a_timer(excess)), "it has been late once");
+        prop_assert!(!pure!(rescue_in_reach(0)) && pure!(rescue_in_reach(stop)));
         for _ in 0..300 {
             prop_assert!(after(excess, wake) <= excess);
             excess = after(excess, wake);
         }
         prop_assert!(!pure!(rescue_worth_a_timer(excess)), "long ago");
+    }
+
+    #[test]
+    fn nobody_takes_what_it_may_not_end(hazard in 0..=1024u32, more in 0..=1024u32) {
+        prop_assert!(pure!(rescue_worth_a_move(0)) && !pure!(rescue_worth_a_move(1024)));
+        let riskier = (hazard + more).min(1024);
+        prop_assert!(pure!(rescue_worth_a_move(hazard)) || !pure!(rescue_worth_a_move(riskier)));
     }
 
     #[test]

@@ -16,6 +16,7 @@ extern struct hrtimer_cpu_base hrtimer_bases;
 extern struct sched_ext_ops vaware;
 extern u32 nr_vcpus;
 extern u64 wait_bound_ns;
+extern bool queued_wakeup;
 extern u32 steal_source;
 extern u64 tick_ns;
 extern u64 policies;

@@ -150,7 +150,7 @@ pub fn owe(ns: Ns) {
 /// Take `lock`; spin while another vCPU holds it. Whoever runs first when it is free has it, as
 /// with the paravirtual spinlocks that KVM guests use.
 pub fn lock(lock: Lock) {
-    let mut waited = false;
+    let (mut waited, since) = (false, now());
     loop {
         let taken = sim(|s| {
             let v = s.current;
@@ -187,7 +187,16 @@ pub fn lock(lock: Lock) {
     }
     if waited {
         contention(lock, false);
+        spun(since);
     }
+}
+
+/// Count the time that the present vCPU has spun, stops included.
+fn spun(since: Ns) {
+    sim(|s| {
+        let (v, now) = (s.current, s.now);
+        s.vcpu(v).counts.spin_ns += now - since;
+    });
 }
 
 /// Tell the scheduler's tracepoint programs of a contended runqueue or queue lock.
@@ -229,6 +238,7 @@ pub fn unlock(lock: Lock) {
 
 /// Spin until `lock` is free, without taking it.
 pub fn wait_until_free(lock: Lock) {
+    let since = now();
     loop {
         let free = sim(|s| {
             let v = s.current;
@@ -242,7 +252,7 @@ pub fn wait_until_free(lock: Lock) {
             false
         });
         if free {
-            return;
+            return spun(since);
         }
         suspend();
         if sim(|s| s.violation.is_some()) {
@@ -268,6 +278,10 @@ impl Sim {
                 self.after(50, Event::Resume { v: w, r#gen });
             }
         }
+    }
+
+    pub fn is_locked(&self, lock: Lock) -> bool {
+        self.locks.get(&lock).is_some_and(|state| state.by.is_some())
     }
 
     /// Take `lock` for the present vCPU if it is free. Return true if it was.

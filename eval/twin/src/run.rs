@@ -77,6 +77,7 @@ fn load(policies: u64) -> anyhow::Result<()> {
         anyhow::ensure!(shim::twin_state_reset() == 0, "the scheduler's variables are read-only");
         shim::nr_vcpus = config.nr_vcpus as u32;
         shim::wait_bound_ns = config.wait_bound_ns;
+        shim::queued_wakeup = config.queued_wakeup;
         shim::steal_source = if config.steal_clock {
             shim::vaware_steal_source_VAWARE_STEAL_KVM
         } else {

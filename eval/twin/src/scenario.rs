@@ -86,6 +86,9 @@ pub struct GuestSpec {
     pub paravirt_time: bool,
     #[serde(default = "wait_bound_ms")]
     pub wait_bound_ms: u64,
+    /// The kernel can leave it to idle vCPUs to activate what wakes on them, under sched_ext as well.
+    #[serde(default = "queued_wakeup")]
+    pub queued_wakeup: bool,
     /// An ideal daemon tells the scheduler what the vCPUs are.
     #[serde(default)]
     pub told: bool,
@@ -93,6 +96,10 @@ pub struct GuestSpec {
 
 fn hz() -> u64 {
     250
+}
+
+fn queued_wakeup() -> bool {
+    true
 }
 
 fn wait_bound_ms() -> u64 {
@@ -317,6 +324,7 @@ impl Scenario {
         config.steal_clock = self.guest.steal_clock;
         config.paravirt_time = self.guest.paravirt_time;
         config.wait_bound_ns = self.guest.wait_bound_ms * MS;
+        config.queued_wakeup = self.guest.queued_wakeup;
         let mut sim = Sim::new(seed, self.costs, self.build_host(), config);
         sim.world.warm_up_ns = self.warm_up_ms * MS;
         if self.guest.told {

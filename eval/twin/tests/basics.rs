@@ -167,3 +167,25 @@ fn barriers_of_all_kinds_go_on() {
         }
     }
 }
+
+/// How long kernels that take 200 us to schedule spin for locks, for each phase of four threads with
+/// barriers on four vCPUs that float over two cores.
+fn spins_of_a_slow_kernel_ns(class: Class, queued_wakeup: bool) -> u64 {
+    let mut host = Host::new(HostConfig::default(), 1, 1, 2, 1);
+    host.threads.extend((0..4).map(|v| Thread::new(ThreadKind::Vcpu(v), vec![0, 1])));
+    let costs = Costs { schedule_ns: 200 * US, ..Costs::default() };
+    let config = GuestConfig { queued_wakeup, ..GuestConfig::new(4, class) };
+    let mut s = Sim::new(1, costs, host, config);
+    let phases = Phases { threads: 4, work_ns: 100 * US, jitter_percent: 50, wait: Wait::Block };
+    let tasks = barrier::tasks(&mut s, "phase", phases, 1);
+    let outcome = finished(run(s, tasks, 2 * S));
+    let spin_ns: u64 = outcome.vcpus.iter().map(|counts| counts.spin_ns).sum();
+    spin_ns / outcome.tallies["phase"].count
+}
+
+#[test]
+fn a_waker_does_not_wait_for_a_vcpu_that_activates_the_task_itself() {
+    let eevdf = spins_of_a_slow_kernel_ns(CLASSES[0], true);
+    let [queued, direct] = [true, false].map(|left| spins_of_a_slow_kernel_ns(CLASSES[1], left));
+    assert!(queued < direct / 2 && eevdf < direct / 2, "{queued} and {direct}, EEVDF {eevdf} ns");
+}

@@ -31,6 +31,9 @@ pub struct Case {
     pub steal_clock: bool,
     pub policies: u64,
     pub wait_bound_ms: u64,
+    /// Idle vCPUs activate what wakes on them.
+    #[serde(default)]
+    pub queued_wakeup: bool,
     /// From the beginning the daemon says nonsense of all vCPUs.
     #[serde(default)]
     pub absurd_inputs: bool,
@@ -194,6 +197,7 @@ impl Case {
         let mut guest = GuestConfig::new(self.vcpus, class);
         guest.steal_clock = self.steal_clock;
         guest.wait_bound_ns = self.wait_bound_ms * MS;
+        guest.queued_wakeup = self.queued_wakeup;
         let mut s = Sim::new(self.seed, Costs::default(), host, guest);
         s.guest.stall_ns = self.longest_wait_ms(pcpus) * MS;
         for _ in 0..SEMAPHORES {

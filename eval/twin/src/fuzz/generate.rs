@@ -67,6 +67,7 @@ pub fn generate(seed: u64) -> Case {
         steal_clock: dice.one_in(2),
         policies: if dice.one_in(3) { dice.0.next_u64() & all_policies() } else { all_policies() },
         wait_bound_ms: 100 + dice.below(200),
+        queued_wakeup: !dice.one_in(3),
         absurd_inputs: false,
         tasks,
         competitors,

@@ -182,9 +182,15 @@ pub fn wake(t: TaskId, wake_flags: u64) -> bool {
             return true;
         }
     }
-    // A task that is being switched out on a stopped vCPU keeps its waker spinning.
-    wait_until_free(Lock::OnCpu(t));
-    let (cpu, flags) = select_cpu(t, wake_flags | WAKE_TTWU);
+    let prev = sim(|s| s.tasks[t].cpu);
+    let left = sim(|s| s.is_locked(Lock::OnCpu(t)) && s.leaves_wakeup_to(prev, t));
+    let (cpu, flags) = if left {
+        (prev, 0)
+    } else {
+        // A task that is being switched out on a stopped vCPU keeps its waker spinning.
+        wait_until_free(Lock::OnCpu(t));
+        select_cpu(t, wake_flags | WAKE_TTWU)
+    };
     sim(|s| {
         let task = s.task(t);
         if task.cpu != cpu {
@@ -194,6 +200,44 @@ pub fn wake(t: TaskId, wake_flags: u64) -> bool {
         s.task(t).counts.wakeups += 1;
         s.note(What::Wake, t as u64, cpu as u64);
     });
+    if left || sim(|s| s.leaves_wakeup_to(cpu, t)) {
+        leave_wakeup_to(cpu, t);
+    } else {
+        activate_woken(t, cpu, flags);
+    }
+    unlock(Lock::Task(t));
+    scx_dispatch::run_kicks();
+    true
+}
+
+/// Have `cpu` activate `t` itself (ttwu_queue_wakelist).
+fn leave_wakeup_to(cpu: VcpuId, t: TaskId) {
+    let (first, cost) = sim(|s| {
+        let now = s.now;
+        s.task(t).state = State::Waking;
+        s.task(t).waits_since.get_or_insert(now);
+        let woken = &mut s.vcpu(cpu).woken;
+        woken.push_back(t);
+        (woken.len() == 1, s.costs.ipi_send_ns)
+    });
+    if first {
+        send_ipi(cpu, Irq::Woken);
+        spend(cost);
+    }
+}
+
+/// Activate what was left to `cpu`, the present one (sched_ttwu_pending).
+pub fn activate_left(cpu: VcpuId) {
+    while let Some(t) = sim(|s| s.vcpu(cpu).woken.pop_front()) {
+        // The vCPU may have gone, or the affinity have changed (migration_cpu_stop).
+        let to = sim(|s| s.allowed_or_fallback(t, cpu));
+        sim(|s| s.task(t).cpu = to);
+        activate_woken(t, to, 0);
+    }
+}
+
+/// Put `t`, which has woken, on the runqueue of `cpu`, and let it run there soon (ttwu_do_activate).
+fn activate_woken(t: TaskId, cpu: VcpuId, flags: u64) {
     lock(Lock::Rq(cpu));
     sim(|s| s.update_clock(cpu));
     activate(t, cpu, flags | ENQ_WAKEUP);
@@ -207,9 +251,6 @@ pub fn wake(t: TaskId, wake_flags: u64) -> bool {
         resched(cpu);
     }
     unlock_rq(cpu);
-    unlock(Lock::Task(t));
-    scx_dispatch::run_kicks();
-    true
 }
 
 /// Choose a vCPU for `t` that wakes. Return it, with the flag that tells whether the class chose.
@@ -323,6 +364,16 @@ pub fn schedule() {
 }
 
 impl Sim {
+    /// Return true if a waker leaves it to `cpu`, which has nothing to run, to activate `t`
+    /// (ttwu_queue_cond).
+    fn leaves_wakeup_to(&self, cpu: VcpuId, t: TaskId) -> bool {
+        (!self.guest.scx_loaded || self.guest.config.queued_wakeup)
+            && cpu != self.current
+            && self.vcpus[cpu].online
+            && self.tasks[t].may_run_on(cpu)
+            && !self.tasks.iter().any(|task| task.on_rq && task.cpu == cpu)
+    }
+
     /// Add a task, not woken yet.
     pub fn add_task(&mut self, new: NewTask, cpu: VcpuId) -> TaskId {
         let id = self.tasks.len();

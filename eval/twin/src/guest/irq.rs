@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Interrupts: ticks, timers, inter-processor calls.
 
-use super::core::{send_ipi, unlock_rq, wake};
+use super::core::{activate_left, send_ipi, unlock_rq, wake};
 use super::task::TaskId;
 use super::timer::Expiry;
 use super::vcpu::{Irq, Mode, VcpuId};
@@ -24,6 +24,7 @@ pub fn handle_all() {
         }));
         match irq {
             Irq::Resched => {}
+            Irq::Woken => activate_left(v),
             Irq::Tick => tick(v),
             Irq::Timer(timer) => expire(v, timer),
             Irq::Call(from) => sim(|s| s.answer(from)),

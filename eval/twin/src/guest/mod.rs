@@ -42,6 +42,9 @@ pub struct GuestConfig {
     /// CONFIG_PARAVIRT_TIME_ACCOUNTING: off in Debian's kernels.
     pub paravirt_time: bool,
     pub wait_bound_ns: Ns,
+    /// The kernel can leave it to idle vCPUs to activate what wakes on them, under sched_ext as well
+    /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
+    pub queued_wakeup: bool,
 }
 
 impl GuestConfig {
@@ -53,6 +56,7 @@ impl GuestConfig {
             steal_clock: false,
             paravirt_time: false,
             wait_bound_ns: 1000 * MS,
+            queued_wakeup: true,
         }
     }
 }

@@ -14,6 +14,8 @@ pub type TaskId = usize;
 pub enum State {
     Runnable,
     Blocked,
+    /// Left to its vCPU, which has not activated it yet.
+    Waking,
     Dead,
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A vCPU: what its code waits for, and its runqueue.
 
+use std::collections::VecDeque;
+
 use super::eevdf::FairRq;
 use super::scx::ScxRq;
 use super::task::TaskId;
@@ -46,6 +48,8 @@ impl Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Irq {
     Resched,
+    /// Activate the tasks that wakers have left to this vCPU.
+    Woken,
     Tick,
     /// A timer of this number has expired.
     Timer(u64),
@@ -60,8 +64,8 @@ pub struct VcpuCounts {
     pub interrupts: u64,
     pub ipis_sent: u64,
     pub idle_ns: Ns,
+    /// Time spent waiting for locks, stops included.
     pub spin_ns: Ns,
-    pub spin_max_ns: Ns,
     pub halts: u64,
 }
 
@@ -80,6 +84,8 @@ pub struct Vcpu {
     /// Where it runs; none if it was stopped or has halted.
     pub on_pcpu: Option<PcpuId>,
     pub pending: Vec<Irq>,
+    /// Tasks that wakers have left to this vCPU to activate (rq->wake_list).
+    pub woken: VecDeque<TaskId>,
 
     pub online: bool,
     pub curr: Option<TaskId>,
@@ -113,6 +119,7 @@ impl Vcpu {
             debt_ns: 0,
             on_pcpu: None,
             pending: Vec::new(),
+            woken: VecDeque::new(),
             online: true,
             curr: None,
             need_resched: false,
