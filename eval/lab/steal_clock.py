@@ -29,6 +29,11 @@ TOKEN_BYTES = 8
 START_S = 20
 GIB = 1 << 30
 MEMORY = "memory-backend-memfd"
+# Accelerators under which none is imitated, and why.
+NO_STEAL_CLOCK = {
+    "kvm": "KVM gives this VM a steal clock of its own",
+    "icount": "with -icount all vCPUs are one thread, of which nothing is stolen",
+}
 
 
 def offset_in_ram(physical: int, memory_bytes: int) -> int:

@@ -15,7 +15,7 @@ from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
 from .runs import Run
 from .shaping import Shaper
-from .steal_clock import StealClock
+from .steal_clock import NO_STEAL_CLOCK, StealClock
 from .truth import InactivePeriods, Recorder, VcpuTruth
 from .truth import read as read_truth
 
@@ -81,10 +81,10 @@ class Vm:
         host.qemu()
         host.virtiofsd()
         self.accel = accel.choose(self.kernel)
-        if self._wants_steal_clock and self.accel == "kvm":
+        refused = NO_STEAL_CLOCK.get(self.accel) if self._wants_steal_clock else None
+        if refused:
             raise LabError(
-                "KVM gives this VM a steal clock of its own, so none is imitated; leave that away, "
-                "or set VAWARE_LAB_ACCEL=tcg",
+                f"{refused}, so none is imitated; leave that away, or set VAWARE_LAB_ACCEL=tcg",
                 EX_USAGE,
             )
         self._run = Run(self._name)

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from workloads import Size
+
 from . import plots, report
 from .report import Row, Table
 
@@ -64,9 +66,9 @@ def _facts(runs: Sequence[dict]) -> str:
         if "machine" in run:
             facts.append(report.machine(run["machine"]))
     facts.append(report.versions(runs))
-    if any(run["accel"] == "tcg" for run in runs):
+    if any(Size(run["accel"]).is_emulated for run in runs):
         facts.append(
-            "TCG: the VM is emulated, so switches and wake-ups cost 20 to 30 times as much as on "
+            "The VM is emulated, so switches and wake-ups cost 20 to 30 times as much as on "
             "hardware and a scheduler's own cost is magnified; only ratios mean anything"
         )
     return "".join(f"<li>{escape(fact)}</li>" for fact in dict.fromkeys(facts) if fact)
