@@ -59,11 +59,8 @@ impl Budget {
 
     /// Part of the time since the start that was used, counted over the time of a full bucket at least.
     pub fn spent_ratio(&self, now_ns: u64) -> f64 {
-        if self.ratio == 0.0 {
-            return 0.0;
-        }
         let passed_ns = now_ns.saturating_sub(self.begin_ns) as f64;
-        self.spent_ns as f64 / passed_ns.max(self.full_ns / self.ratio)
+        self.spent_ns as f64 / passed_ns.max(FULL_NS as f64 / self.ratio)
     }
 
     fn refill(&mut self, now_ns: u64) {

@@ -112,10 +112,13 @@ impl Agenda {
 /// budget can save. What falls into the time between two long stops would tell a wrong one; but a surprise
 /// does not wait for the budget.
 pub fn run_needed_ns(wanted: Wanted, longest_stop_ns: Option<u64>) -> u64 {
-    let saved_ns = (budget::FULL_NS as f64 * SAVED_PART) as u64;
     let run_ns = longest_stop_ns.unwrap_or(0).saturating_mul(STOPS_PER_RUN);
-    let enough_ns = if wanted == Wanted::Surprise { SURPRISE_RUN_NS } else { saved_ns };
-    run_ns.min(enough_ns.min(saved_ns)).max(HEAVY_RUN_MIN_NS)
+    let enough_ns = if wanted == Wanted::Surprise {
+        SURPRISE_RUN_NS
+    } else {
+        (budget::FULL_NS as f64 * SAVED_PART) as u64
+    };
+    run_ns.clamp(HEAVY_RUN_MIN_NS, enough_ns)
 }
 
 /// A burst that tells the share, of a vCPU for which at least `needed_ns` of its budget are there; `has_credit`
