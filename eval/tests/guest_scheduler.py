@@ -21,6 +21,7 @@ ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
 AUTOPSY_S = 30
+STACKS = f"grep -H '' /proc/$(pgrep -o -f {BINARY})/task/*/stack"
 # Not those about deadline.c: 6.12 loses count of its own deadline server when a vCPU goes offline
 # while sched_ext has the tasks.
 COMPLAINTS = re.compile(
@@ -61,7 +62,7 @@ def tool(name: str, *arguments: object) -> str:
 
 def autopsy(vm: Vm) -> str:
     """What a guest in which something hangs can tell: blocked tasks, else what its console has."""
-    ask = "echo l >/proc/sysrq-trigger; echo w >/proc/sysrq-trigger; dmesg | tail -n 200"
+    ask = f"echo l >/proc/sysrq-trigger; echo w >/proc/sysrq-trigger; dmesg | tail -n 300; {STACKS}"
     try:
         return f"its kernel tells:\n{vm.run(ask, AUTOPSY_S).output}"
     except LabError:
@@ -96,7 +97,7 @@ class GuestScheduler:
         kernel_complaints(self.vm)
         self._handle = self.vm.spawn(f"echo pid $$; exec {self._command}")
         try:
-            wait_until(lambda: "Ctrl-C" in self.output or self._handle.rc is not None, "the start")
+            self._wait_for_start()
             self._as_enabled = sched_ext(self.vm)
             assert self._handle.rc is None, f"it ended with {self._handle.rc}: {self.output}"
             assert self._as_enabled.state == "enabled"
@@ -142,8 +143,7 @@ class GuestScheduler:
         try:
             return self._handle.wait(LIMIT_S)
         except CommandTimeout as why:
-            told = f"it said:\n{self.output}\n{autopsy(self.vm)}"
-            raise AssertionError(f"{why}; {told}") from None
+            raise AssertionError(f"{why}; {self._last_said()}") from None
 
     def expect_in_charge(self) -> None:
         """Fail unless it is still enabled, and has been ever since it was first."""
@@ -152,6 +152,15 @@ class GuestScheduler:
         assert now == self._as_enabled, f"{self._as_enabled} became {now}; it says: {self.output}"
         assert now.ops.startswith("scx_vaware")
         assert now.nr_rejected == 0
+
+    def _wait_for_start(self) -> None:
+        try:
+            wait_until(lambda: "Ctrl-C" in self.output or self._handle.rc is not None, "the start")
+        except AssertionError as why:
+            raise AssertionError(f"{why}; {self._last_said()}") from None
+
+    def _last_said(self) -> str:
+        return f"it said:\n{self.output}\n{autopsy(self.vm)}"
 
 
 class Guests:
