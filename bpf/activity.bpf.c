@@ -149,17 +149,17 @@ static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu
 	vact_beat(a, v, cpu, now);
 }
 
-/* Add a beat in BEAT_NS, if stops are frequent and ticks are not. */
-static void arm_timer(const struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+/* Add a beat on @cpu in BEAT_NS. */
+int vact_add_beat(s32 cpu, u64 now)
 {
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct beat_timer *b;
 	u32 key = cpu;
 
-	if (!activity_wants_timer(v->long_stops_apart_ns, v->long_stop_ns, now, tick_ns))
-		return;
 	b = bpf_map_lookup_elem(&beat_timers, &key);
-	if (b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
+	if (v && b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
 		v->timer_due_ns = now + BEAT_NS;
+	return 0;
 }
 
 /* run.bpf.c: what cannot wait for the next tick. */
@@ -183,7 +183,8 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 	a->timer_beats++;
 	v->softirqs = long_softirqs();
 	v->timer_due_ns = 0;
-	arm_timer(a, v, *cpu, now);
+	if (vact_wants_beat(v, now))
+		vact_add_beat(*cpu, now);
 	a->due_ns = vact_due_ns(v, v->run_class != VAWARE_CLASS_NONE, now);
 	vaware_between_ticks(*cpu, now);
 	return 0;
@@ -221,8 +222,8 @@ int vact_tick(s32 cpu)
 	if (!a || !v || cpu != bpf_get_smp_processor_id())
 		return 0;
 	beat_when_due(a, v, cpu, now);
-	if (!v->timer_due_ns)
-		arm_timer(a, v, cpu, now);
+	if (vact_wants_beat(v, now))
+		vact_add_beat(cpu, now);
 	v->tick_due_ns = activity_tick_due_ns(v->tick_due_ns, tick_ns, now);
 	a->due_ns = vact_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
@@ -269,8 +270,6 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	a->since_ns = now;
 	a->beat_ns = now;
 	v->woke_ns = now;
-	if (!v->timer_due_ns && activity_outlasts_beat(v->busy_ns))
-		arm_timer(a, v, cpu, now);
 	a->due_ns = vact_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;
 	if (wake_ns) {

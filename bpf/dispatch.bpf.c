@@ -82,8 +82,8 @@ static bool take_over(struct vcpu_ctx *v)
 
 /*
  * Return true if @cpu had better leave the normal work that waits for @victim to it: a sleeper
- * whose timers are on time there, or whatever it is being woken for while @cpu may be stopped
- * itself.
+ * whose timers are on time there, or whatever it is being woken for, if that is expected to cost
+ * less than the stops of @cpu.
  */
 static bool leaves_to(s32 victim, s32 cpu, u64 now)
 {
@@ -93,7 +93,7 @@ static bool leaves_to(s32 victim, s32 cpu, u64 now)
 		return true;
 	return v && v->claimed_ns && policy_on(VAWARE_POLICY_RESCUE) &&
 	       scx_bpf_dsq_nr_queued(vcpu_dsq(victim, false)) &&
-	       !rescue_worth_a_move(vcpu_hazard_1024(cpu, now, SLICE_NS));
+	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_stops_ns(cpu, now));
 }
 
 /*

@@ -35,16 +35,15 @@ static inline struct hedges *hedges_of(s32 cpu)
 	return bpf_map_lookup_elem(&vcpu_hedges, &key);
 }
 
-/* Watch the wake-up of @target, which began at @now, from this vCPU, if that is worth it. */
-static inline void hedge_watch(s32 target, const struct vcpu_ctx *v, u64 now)
+/* Watch the wake-up of @target, which began at @now, from this vCPU. */
+static inline void hedge_watch(s32 target, u64 now)
 {
 	u64 within_ns = rescue_hedge_ns(wake_typical_ns);
 	s32 cpu = bpf_get_smp_processor_id();
 	struct hedges *h;
 	u32 i;
 
-	if (!policy_on(VAWARE_POLICY_RESCUE) || cpu == target ||
-	    !rescue_worth_a_timer(v->wake_excess_ns))
+	if (cpu == target)
 		return;
 	h = hedges_of(cpu);
 	if (!h)

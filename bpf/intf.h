@@ -81,6 +81,7 @@ enum vaware_counter {
 	VAWARE_PLACE_QUEUED,	 /* wake-up: queued on the busy previous vCPU */
 	VAWARE_PREEMPT_HERE,	 /* wakee took the vCPU of its waker (policy preempt) */
 	VAWARE_PREEMPT_REMOTE,	 /* wakee took another vCPU: one kick each (policy preempt) */
+	VAWARE_PREEMPT_LEFT,	 /* latency-sensitive wakee of a CPU-bound task: part of its work */
 	VAWARE_DISPATCH_OWN,	 /* took a task from the vCPU's own queue */
 	VAWARE_DISPATCH_STEAL,	 /* idle: took a task from another vCPU's queue */
 	VAWARE_DISPATCH_BALANCE, /* busy: took a task from a longer or stuck queue (policy balance)

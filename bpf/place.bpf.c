@@ -145,6 +145,49 @@ static void wait_on(struct task_struct *p, s32 cpu, u64 slice_ns, u64 deadline, 
 	scx_bpf_dsq_insert_vtime(p, vcpu_dsq(cpu, best_effort), slice_ns, deadline, enq_flags);
 }
 
+/*
+ * The count of preempt_disable() and its like (arch/x86/include/asm/preempt.h), up to Linux 6.14
+ * part of something else. Since there is local_interrupt_disable() the bits of interrupts are
+ * higher.
+ */
+struct pcpu_hot___up_to_6_14 {
+	int preempt_count;
+} __attribute__((preserve_access_index));
+
+extern const u32 __preempt_count __ksym __weak;
+extern const struct pcpu_hot___up_to_6_14 pcpu_hot __ksym __weak;
+extern const unsigned long local_interrupt_disable_state __ksym __weak;
+
+#define IN_SOFTIRQ (1U << 8)
+#define IN_HARDIRQ_OR_NMI 0x00ff0000
+#define IN_HARDIRQ_OR_NMI_ABOVE_DISABLED 0x1f000000
+
+/* Return true if this runs in an interrupt, or if that cannot be told. */
+static bool in_interrupt(void)
+{
+	u32 mask = IN_SOFTIRQ, now;
+
+	if (&__preempt_count)
+		now = *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
+	else if (&pcpu_hot)
+		now = ((const typeof(pcpu_hot) *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
+	else
+		return true;
+	mask |= &local_interrupt_disable_state ? IN_HARDIRQ_OR_NMI_ABOVE_DISABLED
+					       : IN_HARDIRQ_OR_NMI;
+	return now & mask;
+}
+
+/* Return true if what wakes a task at present is a CPU-bound task on this vCPU. */
+static bool woken_by_work(u64 now)
+{
+	const struct vcpu_ctx *here = vcpu_ctx_of(bpf_get_smp_processor_id());
+
+	return here && here->run_class != VAWARE_CLASS_NONE &&
+	       account_cpu_bound(here->run_burst_ns + time_delta(now, here->beat_ns)) &&
+	       !in_interrupt();
+}
+
 /* Let @p, which has woken, wait on the busy vCPU @cpu, or take it from the task that runs there. */
 static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			 u64 enq_flags)
@@ -156,8 +199,11 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
 		return;
 	}
+	t->by_work = woken_by_work(now);
+	if (waiting_class(p, t) != task_class(p, t))
+		count(VAWARE_PREEMPT_LEFT);
 	r = running_on(v, now);
-	if (!queue_preempts(task_class(p, t), deadline, &r)) {
+	if (!queue_preempts(waiting_class(p, t), deadline, &r)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
 	} else if (cpu == bpf_get_smp_processor_id()) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
@@ -173,7 +219,7 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 
 /*
  * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
- * one, or the first that runs at present. -1 if there is none.
+ * one that is idle, or the first that runs at present. -1 if there is none.
  */
 static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 {
@@ -224,6 +270,13 @@ static s32 activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 
 	return other;
 }
 
+/* Return true if @p, which wakes on idle @v, vCPU @cpu, had better be within reach of others. */
+static bool in_reach(const struct task_struct *p, s32 cpu, const struct vcpu_ctx *v, u64 now)
+{
+	return policy_on(VAWARE_POLICY_RESCUE) &&
+	       rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
+}
+
 /*
  * Let @p, which has woken, run on @cpu, idle and claimed. Return the vCPU on whose runqueue it is
  * to be activated.
@@ -232,17 +285,19 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 			u64 now)
 {
 	u64 deadline = begin_wait(p, t, cpu, v, now);
-	s32 at;
+	s32 at = cpu;
 
 	begin_wake(cpu, v, now);
 	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
-	if (queued_wakeup && !rescue_in_reach(v->wake_excess_ns)) {
+	if (in_reach(p, cpu, v, now)) {
+		wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
+		hedge_watch(cpu, now);
+		at = activate_near(p, cpu, v->wake_excess_ns, now);
+	} else if (queued_wakeup) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, 0);
-		return cpu;
+	} else {
+		wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
 	}
-	wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
-	hedge_watch(cpu, v, now);
-	at = activate_near(p, cpu, v->wake_excess_ns, now);
 	if (at != cpu)
 		kick(cpu, SCX_KICK_IDLE);
 	return at;

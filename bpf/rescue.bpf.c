@@ -26,8 +26,8 @@ static s32 find_second(s32 stuck, u64 now)
 {
 	const struct vaware_vcpu_inputs *in = inputs_of(stuck);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 this_cpu = bpf_get_smp_processor_id(), found = -1;
 	u64 least_ns = ~0ULL;
-	s32 found = -1;
 	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
@@ -40,7 +40,7 @@ static s32 find_second(s32 stuck, u64 now)
 		if (keeps_sleeper(stuck, other, now))
 			continue;
 		if (bpf_cpumask_test_cpu(other, idle))
-			delay_ns = expected_wake_ns(o, now);
+			delay_ns = other == this_cpu ? 0 : expected_wake_ns(o, now);
 		else if (runs_best_effort(other, o, now))
 			delay_ns = KICK_NS;
 		else

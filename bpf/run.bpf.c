@@ -48,6 +48,8 @@ static void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
 			v->steal_clock_ns = steal_clock_ns(cpu);
 		}
 		vact_beat(a, v, cpu, now);
+		if (vact_wants_beat(v, now))
+			vact_add_beat(cpu, now);
 		a->due_ns = vact_due_ns(v, true, now);
 	}
 	v->charged_stolen_ns = a->stolen_ns;
@@ -181,7 +183,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
 	t = head ? task_ctx_of(head) : NULL;
 	r = running_on(v, v->beat_ns);
-	if (t && queue_preempts(task_class(head, t), head->scx.dsq_vtime, &r))
+	if (t && queue_preempts(waiting_class(head, t), head->scx.dsq_vtime, &r))
 		scx_bpf_task_set_slice(p, 0);
 }
 

@@ -135,6 +135,7 @@ struct task_ctx {
 	u32 vcpu;
 	u32 leaves_for;	    /* number + 1 of the vCPU to go to when it is next queued */
 	u32 guest;	    /* moved by a policy since it last slept */
+	u32 by_work;	    /* a CPU-bound task woke it, when it last had to wait for a busy vCPU */
 	u32 trial_on;	    /* ivh was on in its present epoch of the trial */
 	u64 trial_since_ns; /* when it was first seen in that epoch, without having slept since; 0:
 			       never */
@@ -281,6 +282,12 @@ static inline u32 task_class(const struct task_struct *p, const struct task_ctx 
 			     account_burst_ns(t->burst_avg_ns, t->burst_ns));
 }
 
+/* Return the class by which @p waits for a vCPU that is busy. */
+static inline u32 waiting_class(const struct task_struct *p, const struct task_ctx *t)
+{
+	return account_waiting_class(task_class(p, t), t->by_work);
+}
+
 static inline void kick(s32 cpu, u64 flags)
 {
 	scx_bpf_kick_cpu(cpu, flags);
@@ -338,6 +345,22 @@ static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v
 		vact_stopped(cpu, now);
 	a->beat_ns = now;
 }
+
+/*
+ * Return true if a timer should add the next beat of @v, which runs at @now: long stops are
+ * frequent, and it is busy for long, on average, by now, or as the task is that has come.
+ */
+static inline bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
+{
+	return !v->timer_due_ns &&
+	       activity_wants_timer(v->long_stops_apart_ns, v->long_stop_ns, now, tick_ns) &&
+	       (activity_outlasts_beats(v->busy_ns) ||
+		activity_outlasts_beats(time_delta(now, v->woke_ns)) ||
+		activity_outlasts_beats(v->run_burst_ns));
+}
+
+/* activity.bpf.c: let a timer add a beat on @cpu, which this runs on. */
+extern int vact_add_beat(s32 cpu, u64 now);
 
 /* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
 static inline u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)

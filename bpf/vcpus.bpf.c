@@ -59,6 +59,26 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	return cost_ns;
 }
 
+u64 vcpu_wake_rest_ns(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+	if (!a || !v)
+		return 0;
+	return activity_rest_ns(&a->spans[VAWARE_SPAN_WAKE], time_delta(now, v->claimed_ns));
+}
+
+u64 vcpu_stops_ns(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	u32 hazard_1024 = vcpu_hazard_1024(cpu, now, SLICE_NS);
+
+	if (!a || !hazard_1024)
+		return 0;
+	return hazard_1024 * activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE], 0) / 1024;
+}
+
 /* kernel/time/hrtimer.c: the timers of each vCPU */
 extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
 

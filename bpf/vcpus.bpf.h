@@ -127,6 +127,12 @@ static inline void note_long_stop(struct vcpu_ctx *v, const struct vaware_activi
  */
 u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now);
 
+/* Return for how long more the wake-up of @cpu, which is under way, is expected to take, in ns. */
+u64 vcpu_wake_rest_ns(s32 cpu, u64 now);
+
+/* Return for how long @cpu, which runs, is expected to be stopped within a slice, in ns. */
+u64 vcpu_stops_ns(s32 cpu, u64 now);
+
 /* Return how late to expect the timers of @cpu that wake sleepers, in ns. */
 u64 vcpu_timer_late_ns(s32 cpu, u64 now);
 

@@ -46,6 +46,12 @@ static inline u64 account_burst_ns(u64 average_ns, u64 burst_ns)
 	return average_ns > burst_ns ? average_ns : burst_ns;
 }
 
+/* Return true if a task that has run for @burst_ns since it woke is CPU-bound. */
+static inline bool account_cpu_bound(u64 burst_ns)
+{
+	return burst_ns >= CPU_BOUND_BURST_NS;
+}
+
 /* Return the class of a task (enum vaware_class) from its policy and its burst. */
 static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 burst_ns)
 {
@@ -54,6 +60,16 @@ static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 bur
 	if (best_effort)
 		return VAWARE_CLASS_BEST_EFFORT;
 	return burst_ns < LATENCY_BURST_NS ? VAWARE_CLASS_LATENCY : VAWARE_CLASS_THROUGHPUT;
+}
+
+/*
+ * Return the class by which a task of @class waits for a vCPU; @by_work: a CPU-bound task has woken
+ * it. What a computation wakes is part of that, and no more urgent, where a timer or a device wakes
+ * it for somebody outside.
+ */
+static inline u32 account_waiting_class(u32 class, bool by_work)
+{
+	return class == VAWARE_CLASS_LATENCY && by_work ? VAWARE_CLASS_THROUGHPUT : class;
 }
 
 /* Return the bucket of the wait histogram that @wait_ns falls into (see VAWARE_WAIT_BUCKETS). */

@@ -237,13 +237,12 @@ static inline bool activity_wants_timer(u64 apart_ns, u64 last_ns, u64 now, u64 
 }
 
 /*
- * Return true if a vCPU that wakes, and is busy for @busy_ns on average, needs the timer at once.
- * One that is soon idle again would be woken by it for nothing; should it go on, its first tick
- * starts the timer.
+ * Return true if a vCPU that stays busy for @busy_ns at a time is worth the timer. The last one of
+ * each time finds it idle, and wakes it for nothing.
  */
-static inline bool activity_outlasts_beat(u64 busy_ns)
+static inline bool activity_outlasts_beats(u64 busy_ns)
 {
-	return busy_ns >= BEAT_NS / 2;
+	return busy_ns >= BEATS_MIN * BEAT_NS;
 }
 
 /* What was taken since the last beat, judged by steal clock and beats together. */

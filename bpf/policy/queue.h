@@ -7,6 +7,7 @@
 #define VAWARE_POLICY_QUEUE_H
 
 #include "../intf.h"
+#include "account.h"
 #include "tunables.h"
 #include "vtime.h"
 
@@ -32,7 +33,7 @@ static inline u64 queue_running_deadline(const struct running *r)
 /* Return for how long @r runs undisturbed by a waiting task of @class. */
 static inline u64 queue_protected_ns(u32 class, const struct running *r)
 {
-	return class == VAWARE_CLASS_LATENCY && r->burst_ns >= CPU_BOUND_BURST_NS && !r->rcu_reader
+	return class == VAWARE_CLASS_LATENCY && account_cpu_bound(r->burst_ns) && !r->rcu_reader
 		       ? PROTECTED_FROM_LATENCY_NS
 		       : PROTECTED_RUN_NS;
 }

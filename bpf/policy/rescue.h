@@ -45,33 +45,25 @@ static inline u64 rescue_excess_ns(u64 excess_ns, u64 sample_ns, u64 hedge_ns)
 }
 
 /*
- * Return true if a wake-up of a vCPU is worth a timer, as its wake-ups take @excess_ns on average
- * beyond what a timer allows them: that is what a hedge could save. Where vCPUs wake in time none
- * is ever armed.
- */
-static inline bool rescue_worth_a_timer(u64 excess_ns)
-{
-	return excess_ns >= HEDGE_WORTH_NS;
-}
-
-/*
  * Return true if a task that wakes on a vCPU whose wake-ups take @excess_ns too long had better be
- * within reach of the others meanwhile. Elsewhere the kernel leaves it to the vCPU, which activates
- * it when it is awake: nobody has to wait for a runqueue's lock that a stopped vCPU holds.
+ * within reach of the others meanwhile, and be watched by a timer: that costs locks and more
+ * wake-ups, which take @typical_ns each. Elsewhere the kernel leaves it to the vCPU, which
+ * activates it when it is awake: nobody has to wait for a runqueue's lock that a stopped vCPU
+ * holds.
  */
-static inline bool rescue_in_reach(u64 excess_ns)
+static inline bool rescue_in_reach(u64 excess_ns, u64 typical_ns)
 {
-	return excess_ns >= REACH_WORTH_NS;
+	return excess_ns >= REACH_WORTH_NS && excess_ns >= REACH_WORTH_WAKES * typical_ns;
 }
 
 /*
- * Return true if a task that waits for a vCPU which is being woken had better move to one that is
- * awake, and is stopped within a slice with a probability of @hazard_1024: it would wait again
- * there.
+ * Return true if a task that waits for a vCPU which is expected to be awake in @wake_ns had better
+ * move to one that will be there sooner, or is awake and will be stopped for @delay_ns: to wait
+ * again there is no gain.
  */
-static inline bool rescue_worth_a_move(u32 hazard_1024)
+static inline bool rescue_worth_a_move(u64 wake_ns, u64 delay_ns)
 {
-	return hazard_1024 < STOP_LIKELY_1024;
+	return wake_ns > delay_ns + MOVE_NS;
 }
 
 /*

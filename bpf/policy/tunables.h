@@ -62,6 +62,9 @@
 /* Interval of the beats that a timer adds on a busy vCPU: finds stops of twice that for sure. */
 #define BEAT_NS NS_PER_MS
 
+/* Beats that a vCPU that is not idle for long has to add in return for one that wakes it. */
+#define BEATS_MIN 4
+
 /*
  * A beat that is later than this was held up by a stop: far above what a timer's interrupt takes to
  * arrive.
@@ -130,17 +133,13 @@
 #define HEDGE_MAX_NS (2 * NS_PER_MS)
 
 /*
- * What a hedge has to save on average for a timer to be armed: that is two exits to the hypervisor,
- * and wakes a waker that has fallen idle meanwhile.
- */
-#define HEDGE_WORTH_NS (50 * NS_PER_US)
-
-/*
- * What others who can take the task have to save for the locks that this costs. On the twin, where
- * locks are as cheap as on real machines, 50 us are as good and 1 ms loses half of what four
- * threads with barriers gain on 16 vCPUs of half a core.
+ * What others who can take the task have to save for what it costs, and how many wake-ups. On the
+ * twin, where locks and wake-ups are as cheap as on real machines, 50 us are as good and 1 ms loses
+ * what four threads with barriers gain on 16 vCPUs of half a core. Under TCG a wake-up takes 0.1 ms
+ * and 0.5 ms cost the requests of an overcommitted VM half of their latency.
  */
 #define REACH_WORTH_NS (500 * NS_PER_US)
+#define REACH_WORTH_WAKES 8
 
 /* Wake-ups of one waker that are watched at a time, and vCPUs that are woken for one. */
 #define HEDGE_SLOTS 4
@@ -156,10 +155,7 @@
 /* A vCPU that has been idle for less belongs to tasks that talk to each other. */
 #define IVH_IDLE_NS (500 * NS_PER_US)
 
-/*
- * Probability of a stop, in 1/1024, from which another vCPU is woken for the task that runs, and
- * none is taken from one that wakes.
- */
+/* Probability of a stop, in 1/1024, from which another vCPU is woken for the task that runs. */
 #define STOP_LIKELY_1024 256
 
 /* Expected wake-ups of a target that are allowed for. */

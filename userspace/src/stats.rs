@@ -22,6 +22,7 @@ pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
     "place_queued",
     "preempt_here",
     "preempt_remote",
+    "preempt_left",
     "dispatch_own",
     "dispatch_steal",
     "dispatch_balance",

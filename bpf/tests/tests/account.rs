@@ -47,6 +47,14 @@ proptest! {
     }
 
     #[test]
+    fn what_a_computation_wakes_is_no_more_urgent(class in 0..vaware_class_VAWARE_NR_CLASSES, by_work: bool) {
+        let waits_as = pure!(account_waiting_class(class, by_work));
+        let urgent = class == vaware_class_VAWARE_CLASS_LATENCY;
+        prop_assert_eq!(waits_as != class, urgent && by_work);
+        prop_assert!(!(by_work && waits_as == vaware_class_VAWARE_CLASS_LATENCY));
+    }
+
+    #[test]
     fn best_effort_is_what_the_policy_says_not_how_it_behaves(burst in 0..MINUTE_NS) {
         prop_assert_eq!(pure!(account_class(true, false, burst)), vaware_class_VAWARE_CLASS_BEST_EFFORT);
     }

@@ -108,25 +108,31 @@ proptest! {
     }
 
     #[test]
-    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..S, wake in 0..200 * US, stop in 5 * MS..10 * S) {
+    fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..US * 100, wake in 0..200 * US, stop in 12 * MS..10 * S) {
         let hedge = pure!(rescue_hedge_ns(typical));
         let after = |excess, sample| pure!(rescue_excess_ns(excess, sample, hedge));
-        prop_assert!(!pure!(rescue_worth_a_timer(after(0, wake))));
-        let mut excess = after(0, stop);
-        prop_assert!(pure!(rescue_worth_a_timer(excess)), "it has been late once");
-        prop_assert!(!pure!(rescue_in_reach(0)) && pure!(rescue_in_reach(stop)));
+        let in_reach = |excess| pure!(rescue_in_reach(excess, typical));
+        prop_assert!(!in_reach(after(0, wake)));
+        let mut excess = (0..4).fold(0, |excess, _| after(excess, stop));
+        prop_assert!(in_reach(excess), "it has been late four times");
         for _ in 0..300 {
             prop_assert!(after(excess, wake) <= excess);
             excess = after(excess, wake);
         }
-        prop_assert!(!pure!(rescue_worth_a_timer(excess)), "long ago");
+        prop_assert!(!in_reach(excess), "long ago");
     }
 
     #[test]
-    fn nobody_takes_what_it_may_not_end(hazard in 0..=1024u32, more in 0..=1024u32) {
-        prop_assert!(pure!(rescue_worth_a_move(0)) && !pure!(rescue_worth_a_move(1024)));
-        let riskier = (hazard + more).min(1024);
-        prop_assert!(pure!(rescue_worth_a_move(hazard)) || !pure!(rescue_worth_a_move(riskier)));
+    fn what_is_dear_has_to_save_more(excess in 0..S, typical in 0..S, more in 0..S) {
+        prop_assert!(pure!(rescue_in_reach(excess, typical)) || !pure!(rescue_in_reach(excess, typical + more)));
+        prop_assert!(pure!(rescue_in_reach(S, 0)) && !pure!(rescue_in_reach(excess, S)));
+    }
+
+    #[test]
+    fn a_task_moves_to_run_sooner(wake in 0..S, delay in 0..S) {
+        let moves = pure!(rescue_worth_a_move(wake, delay));
+        prop_assert!(!moves || delay < wake);
+        prop_assert!(moves || !pure!(rescue_worth_a_move(wake, delay + 1)));
     }
 
     #[test]

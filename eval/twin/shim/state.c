@@ -21,6 +21,7 @@ extern char __stop_twin_bpf_rodata[] __attribute__((weak));
 struct kvm_steal_time steal_time;
 struct kernel_cpustat kernel_cpustat;
 struct hrtimer_cpu_base hrtimer_bases;
+u32 __preempt_count;
 struct rq runqueues;
 
 static char *saved_data, *saved_rodata;

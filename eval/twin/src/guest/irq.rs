@@ -14,6 +14,7 @@ use crate::sim::sim;
 /// Handle all interrupts that have arrived at the present vCPU.
 pub fn handle_all() {
     let v = current();
+    sim(|s| s.set_in_interrupt(v, true));
     while let Some(irq) = sim(|s| {
         let vcpu = s.vcpu(v);
         (!vcpu.pending.is_empty()).then(|| vcpu.pending.remove(0))
@@ -31,6 +32,7 @@ pub fn handle_all() {
         }
         scx_dispatch::run_kicks();
     }
+    sim(|s| s.set_in_interrupt(v, false));
 }
 
 fn tick(v: VcpuId) {

@@ -6,6 +6,9 @@ use super::vcpu::{Irq, Mode, VcpuId};
 use crate::bpf::shim;
 use crate::sim::{Event, Ns, Sim};
 
+/// One hardware interrupt in the kernel's preempt count (include/linux/preempt.h).
+const HARDIRQ_OFFSET: u32 = 1 << 16;
+
 /// What an expired timer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
@@ -44,6 +47,13 @@ impl Sim {
         let bases = self.per_cpu(bases, size_of::<shim::hrtimer_cpu_base>(), v);
         // SAFETY: the symbol's value is of this type.
         unsafe { (*bases.cast::<shim::hrtimer_cpu_base>()).clock_base[0].running = timer };
+    }
+
+    /// What the scheduler sees of the kernel's count of interrupts on `v`.
+    pub fn set_in_interrupt(&mut self, v: VcpuId, interrupt: bool) {
+        let count = self.per_cpu((&raw const shim::__preempt_count) as usize, size_of::<u32>(), v);
+        // SAFETY: the symbol's value is of this type.
+        unsafe { *count.cast::<u32>() = if interrupt { HARDIRQ_OFFSET } else { 0 } };
     }
 
     pub fn timer_due(&mut self, v: VcpuId, timer: u64) {
