@@ -270,13 +270,6 @@ static s32 activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 
 	return other;
 }
 
-/* Return true if @p, which wakes on idle @v, vCPU @cpu, had better be within reach of others. */
-static bool in_reach(const struct task_struct *p, s32 cpu, const struct vcpu_ctx *v, u64 now)
-{
-	return policy_on(VAWARE_POLICY_RESCUE) &&
-	       rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
-}
-
 /*
  * Let @p, which has woken, run on @cpu, idle and claimed. Return the vCPU on whose runqueue it is
  * to be activated.
@@ -285,19 +278,21 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 			u64 now)
 {
 	u64 deadline = begin_wait(p, t, cpu, v, now);
-	s32 at = cpu;
+	bool in_reach = policy_on(VAWARE_POLICY_RESCUE) &&
+			rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
+	s32 at;
 
 	begin_wake(cpu, v, now);
 	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
-	if (in_reach(p, cpu, v, now)) {
-		wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
-		hedge_watch(cpu, now);
-		at = activate_near(p, cpu, v->wake_excess_ns, now);
-	} else if (queued_wakeup) {
+	if (queued_wakeup && !in_reach) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, 0);
-	} else {
-		wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
+		return cpu;
 	}
+	wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
+	if (!in_reach)
+		return cpu;
+	hedge_watch(cpu, now);
+	at = activate_near(p, cpu, v->wake_excess_ns, now);
 	if (at != cpu)
 		kick(cpu, SCX_KICK_IDLE);
 	return at;

@@ -58,12 +58,12 @@ static inline bool rescue_in_reach(u64 excess_ns, u64 typical_ns)
 
 /*
  * Return true if a task that waits for a vCPU which is expected to be awake in @wake_ns had better
- * move to one that will be there sooner, or is awake and will be stopped for @delay_ns: to wait
- * again there is no gain.
+ * move to one that runs, and is expected to be stopped for @stops_ns within the next slice: it
+ * would wait again there.
  */
-static inline bool rescue_worth_a_move(u64 wake_ns, u64 delay_ns)
+static inline bool rescue_worth_a_move(u64 wake_ns, u64 stops_ns)
 {
-	return wake_ns > delay_ns + MOVE_NS;
+	return wake_ns > stops_ns + MOVE_NS;
 }
 
 /*

@@ -62,7 +62,8 @@
 /* Interval of the beats that a timer adds on a busy vCPU: finds stops of twice that for sure. */
 #define BEAT_NS NS_PER_MS
 
-/* Beats that a vCPU that is not idle for long has to add in return for one that wakes it. */
+/* Beats that a busy period has to have for a timer: the last one wakes a vCPU that is idle again.
+ */
 #define BEATS_MIN 4
 
 /*
@@ -136,7 +137,7 @@
  * What others who can take the task have to save for what it costs, and how many wake-ups. On the
  * twin, where locks and wake-ups are as cheap as on real machines, 50 us are as good and 1 ms loses
  * what four threads with barriers gain on 16 vCPUs of half a core. Under TCG a wake-up takes 0.1 ms
- * and 0.5 ms cost the requests of an overcommitted VM half of their latency.
+ * and with 0.5 ms the requests of an overcommitted VM take 1.7 times as long.
  */
 #define REACH_WORTH_NS (500 * NS_PER_US)
 #define REACH_WORTH_WAKES 8
