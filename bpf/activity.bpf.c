@@ -4,9 +4,10 @@
  * that was due and comes much later, or a steal clock that has moved, tells of a stop.
  *
  * Beats come with task switches, ticks and the ends of idle periods; where long stops are frequent
- * a timer adds one every BEAT_NS, pinned to its vCPU, for as long as that has something to run. An
- * idle vCPU is not woken for beats, but for one at most: the timer that was pending when it became
- * idle. (To cancel it would cost as much: kernels from 7.0 on do that by an interrupt to itself.)
+ * a timer adds one every BEAT_NS, pinned to its vCPU, for as long as that has something to run, if
+ * it is busy for long at a time. An idle vCPU is not woken for beats, but for one at most: the
+ * timer that was pending when it became idle. (To cancel it would cost as much: kernels from 7.0 on
+ * do that by an interrupt to itself.)
  */
 #include "vcpus.bpf.h"
 

@@ -194,16 +194,18 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 {
 	u64 now = now_ns(), deadline = begin_wait(p, t, cpu, v, now);
 	struct running r;
+	u32 class;
 
 	if (!policy_on(VAWARE_POLICY_PREEMPT)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
 		return;
 	}
 	t->by_work = woken_by_work(now);
-	if (waiting_class(p, t) != task_class(p, t))
+	class = waiting_class(p, t);
+	if (class != task_class(p, t))
 		count(VAWARE_PREEMPT_LEFT);
 	r = running_on(v, now);
-	if (!queue_preempts(waiting_class(p, t), deadline, &r)) {
+	if (!queue_preempts(class, deadline, &r)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
 	} else if (cpu == bpf_get_smp_processor_id()) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
