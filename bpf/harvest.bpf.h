@@ -92,7 +92,7 @@ static inline void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *
 /* Return true if tasks may be harvested at @now. */
 static inline bool harvest_on(u64 now)
 {
-	return policy_on(VAWARE_POLICY_IVH) && trial_is_on(trial_epoch(now), ivh_trial.verdict);
+	return policy_on(VAWARE_POLICY_IVH) && ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
 }
 
 /*
@@ -115,12 +115,14 @@ static inline void harvest_measure(const struct task_struct *p, struct task_ctx 
 		wall_ns = time_delta(now, since_ns);
 		s->ivh_run_ns[t->trial_on & 1] += run_ns;
 		s->ivh_wall_ns[t->trial_on & 1] += wall_ns;
-		trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
+		trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without,
+			  run_ns < wall_ns ? run_ns : wall_ns, wall_ns, IVH_TRIAL_MAX_NS);
 		ivh_trial.verdict = trial_verdict(
 			ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without,
-			steal_source == VAWARE_STEAL_KVM ? TRIAL_CLOCK_MARGIN : TRIAL_BEATS_MARGIN);
+			steal_source == VAWARE_STEAL_KVM ? IVH_CLOCK_MARGIN : IVH_BEATS_MARGIN,
+			IVH_TRIAL_MIN_NS);
 	}
-	t->trial_on = trial_is_on(trial_epoch(now), ivh_trial.verdict);
+	t->trial_on = ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
 	t->trial_since_ns = now;
 	t->trial_burst_ns = t->burst_ns;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The wake-ups that a vCPU watches (policy/rescue.h). Its timer is pinned to it, the vCPU of the
- * waker: the one that is woken may be stopped.
+ * The wake-ups that a vCPU watches (policy/rescue.h), and the trial of that. The timer is pinned to
+ * the vCPU of the waker: the one that is woken may be stopped.
  */
 #ifndef VAWARE_HEDGE_BPF_H
 #define VAWARE_HEDGE_BPF_H
@@ -64,6 +64,53 @@ static inline void hedge_watch(s32 target, u64 now)
 		return;
 	h->due_ns = now + within_ns;
 	bpf_timer_start(&h->timer, within_ns, BPF_F_TIMER_CPU_PIN);
+}
+
+/*
+ * Return true if @p, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
+ * counts in the trial while there are vCPUs for which that matters.
+ */
+static inline bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
+{
+	bool late, on;
+
+	t->rescue_arm = 0;
+	if (!policy_on(VAWARE_POLICY_RESCUE))
+		return false;
+	late = rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
+	if (late && time_before(late_until_ns, now + UNEVEN_NS / 2))
+		late_until_ns = now + UNEVEN_NS;
+	if (!time_before(now, late_until_ns))
+		return false;
+	on = rescue_in_epoch(trial_epoch(now), rescue_trial.verdict);
+	t->rescue_arm = 1 + on;
+	return late && on;
+}
+
+/* Take down for the trial that @t waited for @wait_ns, until now, for @v. */
+static inline void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
+				  u64 wait_ns, u64 now)
+{
+	u32 with = t->rescue_arm == 2;
+	struct vaware_trial *trial = &rescue_trial;
+
+	if (!t->rescue_arm)
+		return;
+	t->rescue_arm = 0;
+	s->rescue_wait_ns[with] += wait_ns;
+	s->rescue_wakes[with]++;
+	if (v->trial_told_epoch == trial_epoch(now))
+		return;
+	v->trial_wait_ns[with] += wait_ns;
+	if (++v->trial_wakes[with] < RESCUE_TRIAL_BATCH)
+		return;
+	trial_add(with ? &trial->with : &trial->without, v->trial_wait_ns[with],
+		  v->trial_wakes[with], RESCUE_TRIAL_MAX);
+	v->trial_wait_ns[with] = 0;
+	v->trial_wakes[with] = 0;
+	v->trial_told_epoch = trial_epoch(now);
+	trial->verdict = trial_verdict(trial->verdict, &trial->without, &trial->with, RESCUE_MARGIN,
+				       RESCUE_TRIAL_MIN);
 }
 
 #endif /* VAWARE_HEDGE_BPF_H */

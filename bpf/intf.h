@@ -41,20 +41,20 @@ enum vaware_policy {
 	VAWARE_POLICY_CAPACITY = 1 << 7,
 };
 
-/* What a policy on trial (ivh) has shown so far. */
+/* What a policy on trial (ivh, rescue) has shown so far. */
 enum vaware_verdict {
-	VAWARE_TRIAL_OPEN,  /* too little: it is on for half of the time; by a steal clock only */
-	VAWARE_TRIAL_WINS,  /* CPU-bound tasks obtain more with it: it is on */
-	VAWARE_TRIAL_LOSES, /* they do not: it is off, but for a look now and then */
+	VAWARE_TRIAL_OPEN, /* too little: it is on for a part of the time */
+	VAWARE_TRIAL_WINS, /* tasks are better off with it: it is on, but for a look now and then */
+	VAWARE_TRIAL_LOSES, /* they are not: it is off, but for a look now and then */
 };
 
-/* What CPU-bound tasks obtained in the last epochs of one kind, in ns. */
+/* What came of the last epochs of one kind. */
 struct vaware_trial_arm {
-	u64 run_ns;
-	u64 wall_ns; /* in which they had work */
+	u64 part;  /* ns; ivh: in which CPU-bound tasks ran; rescue: that wakees waited */
+	u64 whole; /* ivh: ns in which those had work; rescue: wakees */
 };
 
-/* A policy on trial: variable `ivh_trial`, written by any vCPU. */
+/* A policy on trial: variables `ivh_trial` and `rescue_trial`, written by any vCPU. */
 struct vaware_trial {
 	struct vaware_trial_arm with;
 	struct vaware_trial_arm without;
@@ -170,6 +170,8 @@ struct vaware_stats {
 	u64 lock_wait_max_ns;
 	u64 ivh_run_ns[2];  /* of CPU-bound tasks in epochs of ivh's trial: without it, with it */
 	u64 ivh_wall_ns[2]; /* time in which they had work, in the same epochs */
+	u64 rescue_wait_ns[2]; /* of wakees in epochs of rescue's trial: without it, with it */
+	u64 rescue_wakes[2];   /* those wakees */
 };
 
 /* Where stolen time is read from (docs/design.md, Signals). */

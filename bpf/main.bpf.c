@@ -20,7 +20,9 @@ u64 policies = ~0ULL;
 u64 uneven_until_ns;
 u64 wake_typical_ns = 50 * NS_PER_US;
 u32 best_effort_vcpus;
+u64 late_until_ns;
 struct vaware_trial ivh_trial;
+struct vaware_trial rescue_trial;
 
 /* rescue.bpf.c */
 extern int vaware_prepare_hedges(void);

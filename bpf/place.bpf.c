@@ -280,8 +280,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 			u64 now)
 {
 	u64 deadline = begin_wait(p, t, cpu, v, now);
-	bool in_reach = policy_on(VAWARE_POLICY_RESCUE) &&
-			rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
+	bool in_reach = rescue_wakee(t, v, now);
 	s32 at;
 
 	begin_wake(cpu, v, now);

@@ -3,16 +3,17 @@
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
 #include "harvest.bpf.h"
+#include "hedge.bpf.h"
 
 /* activity.bpf.c: a tick on @cpu, at which a task of ours runs. */
 extern int vact_tick(s32 cpu);
 
-/* Record the wait of @p that ends now. */
-static void end_wait(struct task_ctx *t, u32 class, u64 now)
+/* Record the wait of @t, which has come to run on @v, that ends now. */
+static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_stats *s = stats_here();
+	u32 class = v->run_class, bucket;
 	u64 wait_ns;
-	u32 bucket;
 
 	if (!t->queued_ns)
 		return;
@@ -24,7 +25,10 @@ static void end_wait(struct task_ctx *t, u32 class, u64 now)
 		s->bvs_actual_ns += wait_ns;
 	}
 	t->predicted_ns = 0;
-	if (!s || class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
+	if (!s)
+		return;
+	rescue_measure(t, v, s, wait_ns, now);
+	if (class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
 	s->switches++;
 	s->wait_hist[class][bucket]++;
@@ -95,7 +99,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run_started_ns = now;
 	v->beat_ns = now;
 	vact_running(cpu, v, now);
-	end_wait(t, v->run_class, now);
+	end_wait(t, v, now);
 }
 
 /*

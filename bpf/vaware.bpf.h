@@ -108,6 +108,11 @@ struct vcpu_ctx {
 	u64 sleeper_until_ns; /* a sleeper has been sent to it, which is worth a wait until then */
 	u32 rescue_from;      /* number + 1 of the vCPU to whose queue it has been sent */
 
+	/* The trial of rescue: waits that it is to be told of, [1] with rescue. */
+	u64 trial_wait_ns[2];
+	u32 trial_wakes[2];
+	u64 trial_told_epoch; /* the last in which it was told */
+
 	/* Harvesting (harvest.bpf.h). As a target, written by the source: */
 	u32 ivh_claim; /* number + 1 of the source */
 	/* as a source: */
@@ -136,6 +141,7 @@ struct task_ctx {
 	u32 leaves_for;	    /* number + 1 of the vCPU to go to when it is next queued */
 	u32 guest;	    /* moved by a policy since it last slept */
 	u32 by_work;	    /* a CPU-bound task woke it, when it last had to wait for a busy vCPU */
+	u32 rescue_arm;	    /* 1: it was woken on an idle vCPU without rescue, 2: with; 0: else */
 	u32 trial_on;	    /* ivh was on in its present epoch of the trial */
 	u64 trial_since_ns; /* when it was first seen in that epoch, without having slept since; 0:
 			       never */

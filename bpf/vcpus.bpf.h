@@ -12,7 +12,9 @@
 extern u64 uneven_until_ns;   /* until then vCPUs are known to differ in how soon they run a task */
 extern u64 wake_typical_ns;   /* lower quartile of wake-up latencies in this VM */
 extern u32 best_effort_vcpus; /* vCPUs that run best-effort work */
+extern u64 late_until_ns;     /* until then rescue has something to do: its trial goes on */
 extern struct vaware_trial ivh_trial;
+extern struct vaware_trial rescue_trial;
 
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
 static inline s32 near_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)

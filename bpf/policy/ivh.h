@@ -8,6 +8,7 @@
 #define VAWARE_POLICY_IVH_H
 
 #include "../intf.h"
+#include "trial.h"
 #include "tunables.h"
 
 /* A running task that might leave. */
@@ -62,6 +63,22 @@ enum ivh_answer {
 	IVH_LATE,    /* its word is too old, or it gave none in time */
 	IVH_USELESS, /* the task has gone, or has only just come */
 };
+
+/*
+ * Return true if tasks are harvested in @epoch, after @verdict (enum vaware_verdict). It is open by
+ * a steal clock only.
+ */
+static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
+{
+	const struct trial_odds odds = {
+		.open_64 = 32,
+		.losing_64 = 1,
+		.winning_64 = 60,
+		.seed = 0x51ed270b,
+	};
+
+	return trial_is_on(epoch, verdict, &odds);
+}
 
 /*
  * Return what the source does at @now about a target that was asked at @asked_ns and was awake at

@@ -1,15 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A policy on trial. Whether harvesting pays depends on the host: how long its slices are, when it
- * ends them, how soon it wakes a vCPU. So it is measured: time is cut into epochs, some with the
- * policy and some without, drawn at random for all vCPUs alike, and what CPU-bound tasks obtained
- * in both decides how often it is on.
+ * A policy on trial. Whether it pays depends on the host: how long its slices are, when it ends
+ * them, how soon it wakes a vCPU. So it is measured: time is cut into epochs, some with the policy
+ * and some without, drawn at random for all vCPUs alike, and what came of both decides how often it
+ * is on. Harvesting goes by what CPU-bound tasks obtained, rescue by how long wakees waited.
  */
 #ifndef VAWARE_POLICY_TRIAL_H
 #define VAWARE_POLICY_TRIAL_H
 
 #include "../intf.h"
 #include "tunables.h"
+
+/* In how many epochs of 64 a policy is on. */
+struct trial_odds {
+	u32 open_64;
+	u32 losing_64;
+	u32 winning_64;
+	u32 seed; /* so that two trials do not draw the same */
+};
 
 /* Return the number of the epoch that @now is in. */
 static inline u64 trial_epoch(u64 now)
@@ -18,45 +26,46 @@ static inline u64 trial_epoch(u64 now)
 }
 
 /* Return true if the policy is on in @epoch, after @verdict (enum vaware_verdict). */
-static inline bool trial_is_on(u64 epoch, u32 verdict)
+static inline bool trial_is_on(u64 epoch, u32 verdict, const struct trial_odds *odds)
 {
-	u32 dice = (u32)epoch * 2654435761U >> 26; /* 0 to 63; Knuth's multiplicative hash */
+	u32 dice = (u32)epoch * 2654435761U ^ odds->seed; /* Knuth's multiplicative hash */
 
-	if (verdict == VAWARE_TRIAL_WINS)
-		return dice >= TRIAL_WITHOUT_64;
-	return dice < (verdict == VAWARE_TRIAL_LOSES ? TRIAL_LOSING_64 : TRIAL_OPEN_64);
+	dice = (dice ^ dice >> 15) * 2246822519U >> 26; /* 0 to 63 */
+	if (verdict == VAWARE_TRIAL_OPEN)
+		return dice < odds->open_64;
+	return dice < (verdict == VAWARE_TRIAL_WINS ? odds->winning_64 : odds->losing_64);
 }
 
-/* Add to @arm what a task ran within @wall_ns. Older epochs fade. */
-static inline void trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 wall_ns)
+/* Add to @arm that of @whole it was @part. Older samples fade beyond @whole_max. */
+static inline void trial_add(struct vaware_trial_arm *arm, u64 part, u64 whole, u64 whole_max)
 {
-	arm->run_ns += run_ns < wall_ns ? run_ns : wall_ns;
-	arm->wall_ns += wall_ns;
-	if (arm->wall_ns > TRIAL_EPOCHS_MAX * TRIAL_EPOCH_NS) {
-		arm->run_ns /= 2;
-		arm->wall_ns /= 2;
+	arm->part += part;
+	arm->whole += whole;
+	if (arm->whole > whole_max) {
+		arm->part /= 2;
+		arm->whole /= 2;
 	}
 }
 
-/* Return which part of the time tasks ran, in 1/1024. */
+/* Return the part in 1/1024 of the whole. */
 static inline u64 trial_share_1024(const struct vaware_trial_arm *arm)
 {
-	return arm->wall_ns ? arm->run_ns * 1024 / arm->wall_ns : 0;
+	return arm->whole ? arm->part * 1024 / arm->whole : 0;
 }
 
 /*
- * Return the verdict after @before: a policy that gives one in @margin more wins, and stays on
- * until it gives less than half of that.
+ * Return the verdict after @before, from @whole_min of both kinds on: a policy wins if the share of
+ * @more is larger than that of @less by one in @margin, and goes on winning until it is less than
+ * half of that.
  */
-static inline u32 trial_verdict(u32 before, const struct vaware_trial_arm *with,
-				const struct vaware_trial_arm *without, u32 margin)
+static inline u32 trial_verdict(u32 before, const struct vaware_trial_arm *more,
+				const struct vaware_trial_arm *less, u32 margin, u64 whole_min)
 {
 	u32 parts = before == VAWARE_TRIAL_WINS ? 2 * margin : margin;
 
-	if (with->wall_ns < TRIAL_EPOCHS_MIN * TRIAL_EPOCH_NS ||
-	    without->wall_ns < TRIAL_EPOCHS_MIN * TRIAL_EPOCH_NS)
+	if (more->whole < whole_min || less->whole < whole_min)
 		return before;
-	return trial_share_1024(with) * parts >= trial_share_1024(without) * (parts + 1)
+	return trial_share_1024(more) * parts >= trial_share_1024(less) * (parts + 1)
 		       ? VAWARE_TRIAL_WINS
 		       : VAWARE_TRIAL_LOSES;
 }

@@ -171,20 +171,26 @@
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 
-/* Epochs of 64: with the policy while it is open or loses, without it while it wins. */
-#define TRIAL_OPEN_64 32
-#define TRIAL_LOSING_64 1
-#define TRIAL_WITHOUT_64 4
-
-/* Epochs of one task that a verdict needs of both kinds, and those that are remembered. */
-#define TRIAL_EPOCHS_MIN 8
-#define TRIAL_EPOCHS_MAX 16
+/* Time of CPU-bound tasks that a verdict needs of both kinds, and that is remembered. */
+#define IVH_TRIAL_MIN_NS (8 * TRIAL_EPOCH_NS)
+#define IVH_TRIAL_MAX_NS (16 * TRIAL_EPOCH_NS)
 
 /*
- * To win, the policy has to give tasks one in so many more of the time than they have without: by a
+ * To win, harvesting has to give tasks one in so many more of the time than they have without: by a
  * steal clock, and by beats, which miss more of the stops of a task that moves.
  */
-#define TRIAL_CLOCK_MARGIN 16
-#define TRIAL_BEATS_MARGIN 4
+#define IVH_CLOCK_MARGIN 16
+#define IVH_BEATS_MARGIN 4
+
+/*
+ * Wake-ups that a verdict on rescue needs of both kinds, and that are remembered. Of each vCPU one
+ * batch counts in an epoch, or a burst of them would decide.
+ */
+#define RESCUE_TRIAL_MIN 512
+#define RESCUE_TRIAL_MAX 4096
+#define RESCUE_TRIAL_BATCH 16
+
+/* To win, rescue has to save wakees one in so many of the time that they wait with it. */
+#define RESCUE_MARGIN 8
 
 #endif

@@ -137,6 +137,15 @@ pub fn print_end(total: &VcpuStats) {
         ivh(1),
         ivh(0)
     );
+    let rescue = |on: usize| match total.rescue_wakes[on] {
+        0 => "none".into(),
+        wakes => micros(total.rescue_wait_ns[on] / wakes / 1000),
+    };
+    println!(
+        "  waits on idle vCPUs: {} on average with rescue, {} without, in epochs of its trial",
+        rescue(1),
+        rescue(0)
+    );
     println!("  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
 }
 

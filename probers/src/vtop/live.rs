@@ -13,7 +13,6 @@ use super::idle::Idle;
 use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
-use crate::budget::Budget;
 use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, run_ns, set_priority};
 
 /// Time for a pair that can run together to do so; most take under a millisecond of it.
@@ -61,7 +60,10 @@ pub struct Live {
     /// Set: nothing more is asked.
     stop: Arc<AtomicBool>,
     /// How much of the time vCPUs may be in use.
-    pace: Budget,
+    duty_ratio: f64,
+    /// The same while the VM has little to do.
+    quiet_duty_ratio: f64,
+    load: Idle,
     is_realtime: bool,
 }
 
@@ -96,7 +98,9 @@ impl Live {
             idle: Idle::default(),
             deadline: None,
             stop: Arc::default(),
-            pace: pace(1.0),
+            duty_ratio: 1.0,
+            quiet_duty_ratio: 1.0,
+            load: Idle::default(),
             is_realtime: true,
         };
         for vcpu in vcpus {
@@ -138,10 +142,12 @@ impl Live {
         self.stop = stop;
     }
 
-    /// Use vCPUs in no more than this part of the time (0 to 1), and rest in between: nothing else runs
-    /// on a vCPU while it is compared. To begin with there is no limit.
-    pub fn keep_duty(&mut self, ratio: f64) {
-        self.pace = pace(ratio);
+    /// Use vCPUs in no more than this part of the time (0 to 1), or that while the VM has little to do, and
+    /// rest in between: nothing else runs on a vCPU while it is compared. To begin with there is no limit.
+    pub fn keep_duty(&mut self, ratio: f64, quiet_ratio: f64) {
+        self.duty_ratio = ratio;
+        self.quiet_duty_ratio = quiet_ratio;
+        self.load.update(monotonic_ns());
     }
 
     /// A new pass begins. Ask no more after this time: the next probe is the last.
@@ -155,7 +161,6 @@ impl Live {
     /// lost.
     fn window(&mut self, pairs: &[Pair], length: Duration) -> HashMap<usize, Seen> {
         let begin_ns = monotonic_ns();
-        self.pace.available_ns(begin_ns); // what came in since the rest is not for this window
         let until_ns = begin_ns + length.as_nanos() as u64;
         for (a, b) in pairs {
             let game = Arc::new(Game::default());
@@ -168,8 +173,11 @@ impl Live {
         let seen =
             players.filter_map(|vcpu| Some((vcpu, self.workers[vcpu].receive(until)?))).collect();
         let end_ns = monotonic_ns();
-        self.pace.spend(end_ns - begin_ns);
-        thread::park_timeout(self.pace.rest(end_ns));
+        self.load.update(end_ns);
+        let is_quiet = self.load.is_quiet();
+        let duty_ratio = if is_quiet { self.quiet_duty_ratio } else { self.duty_ratio };
+        let window = Duration::from_nanos(end_ns.saturating_sub(begin_ns));
+        thread::park_timeout(rest_after(window, duty_ratio));
         seen
     }
 
@@ -217,9 +225,9 @@ impl Live {
     }
 }
 
-/// A budget that saves nothing up: a rest after each window.
-fn pace(duty_ratio: f64) -> Budget {
-    Budget::with_credit(duty_ratio.clamp(DUTY_MIN_RATIO, 1.0), Duration::ZERO, monotonic_ns())
+/// The rest after a window.
+fn rest_after(window: Duration, duty_ratio: f64) -> Duration {
+    window.mul_f64(1.0 / duty_ratio.clamp(DUTY_MIN_RATIO, 1.0) - 1.0)
 }
 
 /// What a window showed, with all that was seen before.
@@ -336,24 +344,14 @@ mod tests {
         }
     }
 
-    /// The rest after a window.
-    fn rest(window: Duration, duty_ratio: f64) -> Duration {
-        let mut pace = pace(duty_ratio);
-        let begin_ns = monotonic_ns();
-        let window_ns = window.as_nanos() as u64;
-        pace.available_ns(begin_ns);
-        pace.spend(window_ns);
-        pace.rest(begin_ns + window_ns)
-    }
-
     #[test]
     fn rests_keep_the_duty() {
         for percent in 1..=100 {
             let duty_ratio = f64::from(percent) / 100.0;
-            let whole = WINDOW + rest(WINDOW, duty_ratio);
+            let whole = WINDOW + rest_after(WINDOW, duty_ratio);
             assert!((WINDOW.as_secs_f64() / whole.as_secs_f64() - duty_ratio).abs() < 1e-6);
         }
-        assert!(rest(WINDOW, 0.0) <= WINDOW.mul_f64(1.0 / DUTY_MIN_RATIO));
+        assert!(rest_after(WINDOW, 0.0) <= WINDOW.mul_f64(1.0 / DUTY_MIN_RATIO));
     }
 
     #[test]

@@ -21,8 +21,9 @@ pub const PASS_LIMIT: Duration = Duration::from_secs(5);
 /// of no use to anybody, and a stack takes some passes to be sure of. What is left then is given up.
 const FIRST_PASSES: Duration = Duration::from_secs(3);
 
-/// At no time is more used than so many times the budget, not even of that credit: the VM has work to do.
-const PEAK_BUDGETS: f64 = 3.0;
+/// Of that credit no more is used at any time than the budget while the VM has work to do, which has to wait
+/// meanwhile, and so many times the budget while it has none.
+const QUIET_BUDGETS: f64 = 3.0;
 
 /// What was found last.
 #[derive(Default)]
@@ -94,13 +95,12 @@ fn probe(
     let _ = set_priority(Priority::Realtime);
     // Next to nothing is enough to bring every rest to an end.
     let budget_ratio = budget_ratio.max(0.001);
-    let duty_ratio = (PEAK_BUDGETS * budget_ratio).min(1.0);
     let mut budget = Budget::with_credit(budget_ratio, FIRST_PASSES, monotonic_ns());
     let mut prober: Option<(Vec<u32>, Prober<Live>)> = None;
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
-        let pass = pass(&mut prober, duty_ratio, stop);
+        let pass = pass(&mut prober, budget_ratio, stop);
         let is_open = pass.as_ref().map_or(true, Finding::is_open);
         let mut latest = lock(&found.0);
         match pass {
@@ -129,13 +129,14 @@ fn probe(
 /// One pass over the vCPUs that are online now.
 fn pass(
     prober: &mut Option<(Vec<u32>, Prober<Live>)>,
-    duty_ratio: f64,
+    budget_ratio: f64,
     stop: &Arc<AtomicBool>,
 ) -> Result<Finding, String> {
+    let quiet_ratio = (QUIET_BUDGETS * budget_ratio).min(1.0);
     let online = Vcpus::read().map_err(|why| why.to_string())?.online;
     if prober.as_ref().is_none_or(|(known, _)| *known != online) {
         let mut live = Live::start(&online).map_err(|why| why.to_string())?;
-        live.keep_duty(duty_ratio);
+        live.keep_duty(budget_ratio, quiet_ratio);
         live.stop_with(Arc::clone(stop));
         let ids = live.vcpus().to_vec();
         *prober = Some((online, Prober::new(live, ids)));
@@ -143,7 +144,7 @@ fn pass(
     let Some((_, prober)) = prober else {
         return Err("no vCPU is online; report this kernel".into());
     };
-    let limit = PASS_LIMIT.mul_f64(1.0 / duty_ratio);
+    let limit = PASS_LIMIT.mul_f64(1.0 / quiet_ratio);
     prober.source_mut().begin_pass(Some(Instant::now() + limit));
     Ok(prober.validate())
 }

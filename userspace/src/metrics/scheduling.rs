@@ -51,6 +51,21 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ),
         trial(total.ivh_wall_ns).collect(),
     )?;
+    let trial = |values: [f64; 2]| {
+        ["off", "on"].iter().zip(values).map(|(rescue, value)| ([("rescue", *rescue)], value))
+    };
+    page.counters(
+        (
+            "rescue_trial_wait",
+            Some(Unit::Seconds),
+            "Time that tasks woken on idle vCPUs waited in epochs of rescue's trial",
+        ),
+        trial(total.rescue_wait_ns.map(|ns| ns as f64 / NS_PER_S)).collect(),
+    )?;
+    page.counters(
+        ("rescue_trial_wakes", None, "Those tasks"),
+        trial(total.rescue_wakes.map(|wakes| wakes as f64)).collect(),
+    )?;
     page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {
