@@ -17,10 +17,11 @@ HEAD = """\
 Written by `eval/compare report FILE... --page docs/results.md`. A section is one set of
 conditions: a different machine, kernel or load can turn each row round.
 
-In a cell: how many times as good as the baseline, over 1 is better, with the 95 % interval over the
-pairs; A/A is the baseline against itself in the same blocks, the noise floor. **Bold**: the whole
-interval is on one side of 1, and the ratio farther from 1 than A/A. The last column is the part of
-the time that vCPUs wanted to run in which the host ran something else, under the baseline.
+In a cell: how many times as good as the baseline, over 1 is better, with the 95 % interval over
+the pairs, or in brackets the lowest and highest of pairs that are too few for one. A/A is the
+baseline against itself in the same blocks, the noise floor. **Bold**: the whole interval is on one
+side of 1, and the ratio farther from 1 than A/A. The last column is the part of the time that vCPUs
+wanted to run in which the host ran something else, under the baseline.
 
 TCG: the VM is emulated. Switches and wake-ups cost 20 to 30 times as much as on hardware, so a
 scheduler's own cost is magnified; only ratios mean anything.

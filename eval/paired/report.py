@@ -17,7 +17,8 @@ HEADER = (
     *("stolen", "pairs", "verdict"),
 )
 LEGEND = """\
-baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % interval (BCa).
+baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % interval (BCa), or
+in brackets the lowest and highest pair where these are too few for an interval.
 A/A: the baseline against itself in the same blocks, which is the noise floor.
 p: Wilcoxon, Holm-corrected over the workloads. delta: Cliff's, 1 if every run of the arm wins.
 stolen: of the time that vCPUs wanted to run, the part taken under the baseline and the arm.
@@ -359,9 +360,12 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     """A ratio and its interval for people."""
     if estimate is None:
         return "-"
-    if estimate.low == 0:
-        return f"{estimate.ratio:.{digits}f} (too few pairs)"
-    return f"{estimate.ratio:.{digits}f} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
+    ratio = f"{estimate.ratio:.{digits}f}"
+    if estimate.low > 0:
+        return f"{ratio} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
+    if estimate.lowest is None or estimate.highest is None:
+        return f"{ratio} ({estimate.pairs} pairs)"
+    return f"{ratio} [{estimate.lowest:.{digits}f}, {estimate.highest:.{digits}f}]"
 
 
 def markdown_table(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:

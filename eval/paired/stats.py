@@ -23,13 +23,16 @@ BOOTSTRAP_SEED = 1
 class Estimate:
     """A paired ratio (geometric mean; more than 1 is better) and its 95 % interval.
 
-    `low` is 0 and `high` infinite when there are too few pairs to tell.
+    `low` is 0 and `high` infinite when there are too few pairs to tell; then `lowest` and `highest`
+    of them are given, if the ratio is one of pairs.
     """
 
     ratio: float
     low: float
     high: float
     pairs: int
+    lowest: float | None = None
+    highest: float | None = None
 
     @property
     def half_width(self) -> float:
@@ -58,7 +61,8 @@ def estimate(log_ratios: Sequence[float]) -> Estimate | None:
         return None
     mean = fmean(log_ratios)
     if pairs < MIN_PAIRS:
-        return Estimate(math.exp(mean), 0.0, math.inf, pairs)
+        lowest, highest = math.exp(min(log_ratios)), math.exp(max(log_ratios))
+        return Estimate(math.exp(mean), 0.0, math.inf, pairs, lowest, highest)
     if math.isclose(min(log_ratios), max(log_ratios), abs_tol=1e-12):
         return Estimate(math.exp(mean), math.exp(mean), math.exp(mean), pairs)
     with warnings.catch_warnings():

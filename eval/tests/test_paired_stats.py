@@ -5,7 +5,7 @@ import math
 import random
 
 import pytest
-from paired import stats
+from paired import report, stats
 
 
 def noisy_pairs(pairs: int, shift: float, spread: float, seed: int) -> list[float]:
@@ -58,6 +58,13 @@ def test_few_pairs_decide_nothing():
     assert stats.verdict(estimate, None) == "undecided"
     assert stats.estimate([]) is None
     assert stats.verdict(None, None) == "undecided"
+
+
+def test_few_pairs_are_shown_as_they_are():
+    few = stats.estimate([math.log(0.5), math.log(2.0)])
+    assert (few.lowest, few.highest) == pytest.approx((0.5, 2.0))
+    assert report.interval(few, 2) == "1.00 [0.50, 2.00]"
+    assert "[" not in report.interval(stats.estimate(noisy_pairs(20, 1.0, 0.1, seed=1)))
 
 
 def test_pairs_without_any_spread_have_an_interval():
