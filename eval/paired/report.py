@@ -364,7 +364,7 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     if estimate.low > 0:
         return f"{ratio} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
     if estimate.lowest is None or estimate.highest is None:
-        return f"{ratio} ({estimate.pairs} pairs)"
+        return f"{ratio} (pairs: {estimate.pairs})"
     return f"{ratio} [{estimate.lowest:.{digits}f}, {estimate.highest:.{digits}f}]"
 
 
