@@ -115,8 +115,7 @@ static inline void harvest_measure(const struct task_struct *p, struct task_ctx 
 		wall_ns = time_delta(now, since_ns);
 		s->ivh_run_ns[t->trial_on & 1] += run_ns;
 		s->ivh_wall_ns[t->trial_on & 1] += wall_ns;
-		trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without,
-			  run_ns < wall_ns ? run_ns : wall_ns, wall_ns, IVH_TRIAL_MAX_NS);
+		ivh_trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
 		ivh_trial.verdict = trial_verdict(
 			ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without,
 			steal_source == VAWARE_STEAL_KVM ? IVH_CLOCK_MARGIN : IVH_BEATS_MARGIN,

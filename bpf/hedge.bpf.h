@@ -67,7 +67,7 @@ static inline void hedge_watch(s32 target, u64 now)
 }
 
 /*
- * Return true if @p, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
+ * Return true if @t, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
  * counts in the trial while there are vCPUs for which that matters.
  */
 static inline bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
@@ -78,8 +78,8 @@ static inline bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u6
 	if (!policy_on(VAWARE_POLICY_RESCUE))
 		return false;
 	late = rescue_in_reach(v->wake_excess_ns, wake_typical_ns);
-	if (late && time_before(late_until_ns, now + UNEVEN_NS / 2))
-		late_until_ns = now + UNEVEN_NS;
+	if (late)
+		put_off(&late_until_ns, now);
 	if (!time_before(now, late_until_ns))
 		return false;
 	on = rescue_in_epoch(trial_epoch(now), rescue_trial.verdict);

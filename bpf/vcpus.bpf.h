@@ -70,11 +70,21 @@ static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
 	return bvs_faded_ns(v->wake_ns, time_delta(now, v->wake_at_ns), WAKE_HALF_LIFE_NS);
 }
 
+/*
+ * Put @until_ns, a variable that all vCPUs read, off to UNEVEN_NS after @now; written not more
+ * often than it takes half of that to pass.
+ */
+static inline void put_off(u64 *until_ns, u64 now)
+{
+	if (time_before(*until_ns, now + UNEVEN_NS / 2))
+		*until_ns = now + UNEVEN_NS;
+}
+
 /* Note that a vCPU is expected to run a task only after @delay_ns. */
 static inline void note_unevenness(u64 delay_ns, u64 now)
 {
-	if (!bvs_good(delay_ns) && time_before(uneven_until_ns, now + UNEVEN_NS / 2))
-		uneven_until_ns = now + UNEVEN_NS;
+	if (!bvs_good(delay_ns))
+		put_off(&uneven_until_ns, now);
 }
 
 /* Learn that @v, idle, took @sample_ns to run after something had happened that woke it. */

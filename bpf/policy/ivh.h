@@ -80,6 +80,12 @@ static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
 	return trial_is_on(epoch, verdict, &odds);
 }
 
+/* Add to @arm of the trial what a task ran within @wall_ns; by late stamps it may seem more. */
+static inline void ivh_trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 wall_ns)
+{
+	trial_add(arm, run_ns < wall_ns ? run_ns : wall_ns, wall_ns, IVH_TRIAL_MAX_NS);
+}
+
 /*
  * Return what the source does at @now about a target that was asked at @asked_ns and was awake at
  * @awake_ns (before @asked_ns: not yet).

@@ -13,21 +13,17 @@ const LOSES: u32 = vaware_verdict_VAWARE_TRIAL_LOSES;
 const MIN: u64 = 8 * EPOCH;
 const MAX: u64 = 16 * EPOCH;
 
-fn odds(seed: u32) -> trial_odds {
-    trial_odds { open_64: 32, losing_64: 1, winning_64: 60, seed }
-}
-
 /// A trial through `epochs`, in which a task obtains these parts of the time, give or take a little. The
 /// verdict at the end, and in how many epochs the policy was on.
 fn trial(first: u64, epochs: u64, with: f64, without: f64, margin: u32) -> (u32, u64) {
     let mut arms = [vaware_trial_arm { part: 0, whole: 0 }; 2];
     let (mut verdict, mut nr_on) = (OPEN, 0);
     for epoch in first..first + epochs {
-        let on = pure!(trial_is_on(epoch, verdict, &odds(7)));
+        let on = pure!(ivh_in_epoch(epoch, verdict));
         nr_on += u64::from(on);
         let swing = if epoch % 2 == 0 { NOISE } else { -NOISE };
         let share = if on { with } else { without } + swing;
-        pure!(trial_add(&mut arms[usize::from(on)], (share * EPOCH as f64) as u64, EPOCH, MAX));
+        pure!(ivh_trial_add(&mut arms[usize::from(on)], (share * EPOCH as f64) as u64, EPOCH));
         verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0], margin, MIN));
     }
     (verdict, nr_on)
@@ -57,11 +53,11 @@ proptest! {
     fn what_was_remembered_gives_way_to_what_is(first in 0u64..1 << 40) {
         let mut arms = [vaware_trial_arm { part: 0, whole: 0 }; 2];
         let mut verdict = LOSES;
-        (0..64).for_each(|_| pure!(trial_add(&mut arms[1], EPOCH / 4, EPOCH, MAX)));
+        (0..64).for_each(|_| pure!(ivh_trial_add(&mut arms[1], EPOCH / 4, EPOCH)));
         for epoch in first..first + 1500 {
-            let on = pure!(trial_is_on(epoch, verdict, &odds(7)));
+            let on = pure!(ivh_in_epoch(epoch, verdict));
             let run_ns = if on { EPOCH } else { EPOCH / 2 };
-            pure!(trial_add(&mut arms[usize::from(on)], run_ns, EPOCH, MAX));
+            pure!(ivh_trial_add(&mut arms[usize::from(on)], run_ns, EPOCH));
             verdict = pure!(trial_verdict(verdict, &arms[1], &arms[0], 4, MIN));
         }
         prop_assert_eq!(verdict, WINS);
@@ -77,7 +73,17 @@ proptest! {
     }
 
     #[test]
-    fn a_share_is_that_of_the_samples_and_memory_is_bounded(
+    fn a_share_is_one_and_memory_is_bounded(samples in prop::collection::vec((0u64..1 << 40, 0u64..1 << 36), 1..200)) {
+        let mut arm = vaware_trial_arm { part: 0, whole: 0 };
+        for (run_ns, wall_ns) in samples {
+            pure!(ivh_trial_add(&mut arm, run_ns, wall_ns));
+            prop_assert!(pure!(trial_share_1024(&arm)) <= 1024);
+            prop_assert!(arm.whole <= 16 * EPOCH + (1 << 36));
+        }
+    }
+
+    #[test]
+    fn a_share_is_between_those_of_its_samples(
         samples in prop::collection::vec((0u64..1 << 40, 1..MAX / 4), 1..200),
     ) {
         let mut arm = vaware_trial_arm { part: 0, whole: 0 };

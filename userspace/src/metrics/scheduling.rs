@@ -32,16 +32,17 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("bvs_actual_wait", Some(Unit::Seconds), "Waits of the same tasks, as they were"),
         total.bvs_actual_ns as f64 / NS_PER_S,
     )?;
-    let trial = |values: [u64; 2]| {
-        ["off", "on"].iter().zip(values).map(|(ivh, ns)| ([("ivh", *ivh)], ns as f64 / NS_PER_S))
+    let trial = |policy: &'static str, values: [f64; 2]| {
+        ["off", "on"].iter().zip(values).map(move |(on, value)| ([(policy, *on)], value)).collect()
     };
+    let seconds = |ns: [u64; 2]| ns.map(|ns| ns as f64 / NS_PER_S);
     page.counters(
         (
             "ivh_trial_run",
             Some(Unit::Seconds),
             "Run time of CPU-bound tasks in epochs of ivh's trial",
         ),
-        trial(total.ivh_run_ns).collect(),
+        trial("ivh", seconds(total.ivh_run_ns)),
     )?;
     page.counters(
         (
@@ -49,22 +50,19 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
             Some(Unit::Seconds),
             "Time in which these tasks had work, in the same epochs",
         ),
-        trial(total.ivh_wall_ns).collect(),
+        trial("ivh", seconds(total.ivh_wall_ns)),
     )?;
-    let trial = |values: [f64; 2]| {
-        ["off", "on"].iter().zip(values).map(|(rescue, value)| ([("rescue", *rescue)], value))
-    };
     page.counters(
         (
             "rescue_trial_wait",
             Some(Unit::Seconds),
             "Time that tasks woken on idle vCPUs waited in epochs of rescue's trial",
         ),
-        trial(total.rescue_wait_ns.map(|ns| ns as f64 / NS_PER_S)).collect(),
+        trial("rescue", seconds(total.rescue_wait_ns)),
     )?;
     page.counters(
         ("rescue_trial_wakes", None, "Those tasks"),
-        trial(total.rescue_wakes.map(|wakes| wakes as f64)).collect(),
+        trial("rescue", total.rescue_wakes.map(|wakes| wakes as f64)),
     )?;
     page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
 
