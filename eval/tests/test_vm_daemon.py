@@ -56,6 +56,17 @@ def test_metrics_follow_what_happens(guest):
     assert gone.rc == 1 and "--from" in gone.output
 
 
+def test_a_vcpu_with_little_to_do_does_not_look_as_if_it_were_not_shared(guest):
+    a_little = "while sleep 0.01; do :; done"
+    everywhere = f"for v in 0 1 2 3; do timeout 8 taskset -c $v sh -c '{a_little}' & done; wait"
+    with GuestScheduler(guest):
+        guest.run(everywhere, LIMIT_S)
+        page = guest.run(METRICS, LIMIT_S).output
+    shares = [value(page, f'scx_vaware_vcpu_share_ratio{{cpu="{cpu}"}}') for cpu in range(4)]
+    # All of them at work share two cores, and what little they had to do was never kept waiting.
+    assert max(shares) < 0.75
+
+
 def test_it_does_not_void_cpu_limits_unless_told_to(guest):
     limit = guest.run(
         f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "

@@ -159,12 +159,27 @@ fn barriers_of_all_kinds_go_on() {
     for class in CLASSES {
         for wait in [Wait::Block, Wait::Spin, Wait::SpinThenBlock(50 * US)] {
             let mut s = pinned(4, 4, class);
-            let phases = Phases { threads: 4, work_ns: MS, jitter_percent: 10, wait };
+            let phases =
+                Phases { threads: 4, work_ns: MS, jitter_percent: 10, wait, ..Phases::default() };
             let tasks = barrier::tasks(&mut s, "phase", phases, 1);
             let outcome = finished(run(s, tasks, S));
             let count = outcome.tallies["phase"].count;
             assert!(count > 850 && count < 1000, "{class:?} {wait:?}: {count}");
         }
+    }
+}
+
+#[test]
+fn threads_that_take_pieces_do_not_wait_long_for_a_slow_one() {
+    let phases_of = |class, work_ns, pieces| {
+        let mut s = pinned(4, 3, class); // two of the vCPUs share a core
+        let phases = Phases { threads: 4, work_ns, pieces, ..Phases::default() };
+        let tasks = barrier::tasks(&mut s, "phase", phases, 1);
+        finished(run(s, tasks, S)).tallies["phase"].count
+    };
+    for class in CLASSES {
+        let (own, taken) = (phases_of(class, 4 * MS, None), phases_of(class, MS, Some(16)));
+        assert!(taken * 4 > own * 5 && taken < S / MS * 3 / 16 + 1, "{class:?}: {own} and {taken}");
     }
 }
 
@@ -176,7 +191,7 @@ fn spins_of_a_slow_kernel_ns(class: Class, queued_wakeup: bool) -> u64 {
     let costs = Costs { schedule_ns: 200 * US, ..Costs::default() };
     let config = GuestConfig { queued_wakeup, ..GuestConfig::new(4, class) };
     let mut s = Sim::new(1, costs, host, config);
-    let phases = Phases { threads: 4, work_ns: 100 * US, jitter_percent: 50, wait: Wait::Block };
+    let phases = Phases { threads: 4, work_ns: 100 * US, jitter_percent: 50, ..Phases::default() };
     let tasks = barrier::tasks(&mut s, "phase", phases, 1);
     let outcome = finished(run(s, tasks, 2 * S));
     let spin_ns: u64 = outcome.vcpus.iter().map(|counts| counts.spin_ns).sum();

@@ -162,10 +162,30 @@ pub fn light(
     })
 }
 
-/// Return whether even the lower bound of what was stolen is more than is thought.
-pub fn exceeds(share: Option<Estimate>, at_least: Observation) -> bool {
-    let stolen_ratio = 1.0 - at_least.share();
-    stolen_ratio > 1.0 - share.map_or(1.0, |share| share.value) + EXCESS_RATIO
+/// What the times of a vCPU tell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Told {
+    /// Its share, more or less surely.
+    Share(Observation),
+    /// That it is not what is thought.
+    Surprise,
+    Nothing,
+}
+
+/// What was seen in the times of a vCPU tells, beside the share that is thought. They tell `all` if none of
+/// what was stolen is missing, and the vCPU was busy: hosts let those run first that have run little, so one
+/// with little to do gets more than its share of the time in which it has work.
+pub fn told(settings: &Settings, all: bool, share: Option<Estimate>, seen: Observation) -> Told {
+    let stolen_ratio = 1.0 - seen.share();
+    if all {
+        Told::Share(seen)
+    } else if settings.budget_ratio == 0.0 {
+        Told::Share(Observation { looks: seen.looks * LOWER_BOUND_WEIGHT, ..seen })
+    } else if stolen_ratio > 1.0 - share.map_or(1.0, |share| share.value) + EXCESS_RATIO {
+        Told::Surprise
+    } else {
+        Told::Nothing
+    }
 }
 
 /// The share of a vCPU that did these things within `wall_ns`, if they were enough to tell.
@@ -176,11 +196,6 @@ pub fn from_times(times: Times, wall_ns: u64) -> Option<Observation> {
         stopped_ns: times.stolen_ns as f64,
         looks: wanted_ns / PASSIVE_LOOK_NS,
     })
-}
-
-/// The same observation, if what was stolen is only a lower bound.
-pub fn lower_bound(seen: Observation) -> Observation {
-    Observation { looks: seen.looks * LOWER_BOUND_WEIGHT, ..seen }
 }
 
 #[cfg(test)]
@@ -238,6 +253,33 @@ mod tests {
         };
         let expected = [[20, 20], [20, 20], [30, 30], [90, 40]];
         assert_eq!([None, Some(4), Some(10), Some(70)].map(needed_ms), expected);
+    }
+
+    proptest! {
+        #[test]
+        fn a_vcpu_with_little_to_do_never_tells_that_its_share_is_higher(
+            thought in 0.0..=1.0f64,
+            stolen_ns in 0.0..1e9f64,
+        ) {
+            let settings = Settings::default();
+            let share = Estimate { value: thought, age_s: 0.0, confidence: 1.0 };
+            let seen = Observation { wanted_ns: 1e9, stopped_ns: stolen_ns, looks: 1.0 };
+            let told = told(&settings, false, Some(share), seen);
+            prop_assert!(!matches!(told, Told::Share(_)));
+            prop_assert!(told == Told::Nothing || seen.share() < thought);
+        }
+    }
+
+    #[test]
+    fn without_probing_the_times_of_all_vcpus_count_but_little() {
+        let settings = Settings { budget_ratio: 0.0, ..Settings::default() };
+        let seen = Observation { wanted_ns: 1e9, stopped_ns: 5e8, looks: 100.0 };
+        let looks = [false, true].map(|all| match told(&settings, all, None, seen) {
+            Told::Share(counted) => counted.looks,
+            _ => 0.0,
+        });
+        assert!(0.0 < looks[0] && looks[0] < looks[1]);
+        assert_eq!(looks[1], seen.looks);
     }
 
     #[test]

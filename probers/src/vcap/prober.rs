@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
 use super::passive::{TimesSource, with_lost_ticks};
-use super::plan::{self, Agenda, GLANCES_PER_LIGHT};
+use super::plan::{self, Agenda, GLANCES_PER_LIGHT, Told};
 use super::state::{State, Wanted};
 use super::worker::{self, BurstOrder, BurstReport};
 use super::{ProbeError, Settings};
@@ -181,18 +181,14 @@ impl Prober {
                 continue;
             };
             let Some((wall_ns, since)) = state.see_times(now_ns, times) else { continue };
-            if tells_all {
-                if let Some(seen) = plan::from_times(since, wall_ns) {
+            let since = if tells_all { since } else { with_lost_ticks(since, wall_ns) };
+            let Some(seen) = plan::from_times(since, wall_ns) else { continue };
+            match plan::told(&self.settings, tells_all && state.busy, state.share(now_ns), seen) {
+                Told::Share(seen) => {
                     state.see_share(now_ns, seen);
                 }
-                continue;
-            }
-            let since = with_lost_ticks(since, wall_ns);
-            let Some(at_least) = plan::from_times(since, wall_ns) else { continue };
-            if self.settings.budget_ratio == 0.0 {
-                state.see_share(now_ns, plan::lower_bound(at_least));
-            } else if plan::exceeds(state.share(now_ns), at_least) {
-                state.wanted = Some(Wanted::Surprise);
+                Told::Surprise => state.wanted = Some(Wanted::Surprise),
+                Told::Nothing => {}
             }
         }
     }

@@ -7,19 +7,23 @@ use crate::guest::task::NewTask;
 use crate::sim::{Ns, Sim};
 
 /// How threads wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wait {
+    #[default]
     Block,
     Spin,
     /// Spin for so many ns, then block.
     SpinThenBlock(Ns),
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Phases {
     pub threads: usize,
-    /// Mean work of a thread in a phase.
+    /// Mean work of a thread in a phase, or that of a piece.
     pub work_ns: Ns,
+    /// Pieces of a phase, which threads take as they get done (OpenMP's dynamic schedule). None: each
+    /// thread has its own share.
+    pub pieces: Option<u64>,
     /// Work varies evenly by as much around the mean, in percent.
     pub jitter_percent: u64,
     pub wait: Wait,
@@ -29,11 +33,22 @@ pub struct Phases {
 #[derive(Default)]
 pub struct State {
     arrived: usize,
+    /// Pieces of the present phase that nobody has taken yet.
+    pieces_left: u64,
     /// Threads that gave up spinning, or never did.
     blocked: usize,
     flag: usize,
     semaphore: usize,
     begun: Ns,
+}
+
+impl State {
+    /// Take one of the pieces. Returns whether there was one.
+    fn take_piece(&mut self) -> bool {
+        let rest = self.pieces_left.checked_sub(1);
+        self.pieces_left = rest.unwrap_or(0);
+        rest.is_some()
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -60,18 +75,24 @@ impl Program for Thread {
         let barrier = self.barrier;
         match self.step {
             Step::Work => {
-                self.step = Step::Arrive;
-                self.phase += 1;
+                if self.phases.pieces.is_none() {
+                    self.step = Step::Arrive;
+                } else if !s.world.barriers[barrier].take_piece() {
+                    self.step = Step::Arrive;
+                    return self.next(s);
+                }
                 let spread = self.phases.work_ns * self.phases.jitter_percent / 100;
                 let work = self.phases.work_ns - spread + s.below(2 * spread + 1);
                 Op::Compute(work.max(1))
             }
             Step::Arrive => {
+                self.phase += 1;
                 let state = &mut s.world.barriers[barrier];
                 state.arrived += 1;
                 if state.arrived == self.phases.threads {
                     let took = s.now - state.begun;
                     state.arrived = 0;
+                    state.pieces_left = self.phases.pieces.unwrap_or(0);
                     state.begun = s.now;
                     let flag = state.flag;
                     s.tally(&self.tally, took);
@@ -118,7 +139,8 @@ impl Thread {
 /// The threads, all of one process.
 pub fn tasks(s: &mut Sim, tally: &str, phases: Phases, process: usize) -> Vec<NewTask> {
     let (flag, semaphore) = (s.world.flag(), s.world.semaphore(0));
-    s.world.barriers.push(State { flag, semaphore, ..State::default() });
+    let pieces_left = phases.pieces.unwrap_or(0);
+    s.world.barriers.push(State { flag, semaphore, pieces_left, ..State::default() });
     let barrier = s.world.barriers.len() - 1;
     (0..phases.threads)
         .map(|thread| {

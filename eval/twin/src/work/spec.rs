@@ -59,6 +59,8 @@ pub enum Kind {
         work_us: u64,
         #[serde(default)]
         jitter_percent: u64,
+        /// Threads take so many pieces of `work_us` as they get done, instead of one each.
+        pieces: Option<u64>,
         wait: WaitSpec,
     },
     /// dedup, ferret: stages with bounded queues in between.
@@ -139,13 +141,14 @@ impl Work {
                 };
                 requests::tasks(s, name, service, process)
             }
-            Kind::Barrier { threads, work_us, jitter_percent, wait } => {
+            Kind::Barrier { threads, work_us, jitter_percent, pieces, wait } => {
                 let wait = match wait {
                     WaitSpec::Block => Wait::Block,
                     WaitSpec::Spin => Wait::Spin,
                     WaitSpec::SpinUs(us) => Wait::SpinThenBlock(us * US),
                 };
-                let phases = Phases { threads, work_ns: work_us * US, jitter_percent, wait };
+                let phases =
+                    Phases { threads, work_ns: work_us * US, jitter_percent, pieces, wait };
                 barrier::tasks(s, name, phases, process)
             }
             Kind::Pipeline { stages, threads, work_us, queue } => {
