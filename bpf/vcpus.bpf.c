@@ -17,9 +17,10 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 
 	if (c.class == VAWARE_CLASS_NONE) {
 		if (cpu != bpf_get_smp_processor_id()) /* this one is awake */
-			c.wake_ns = expected_wake_ns(v, now);
-		if (!idle) /* it is being woken for another task, or serves another class */
-			c.waiting++;
+			c.wake_ns = class == VAWARE_CLASS_LATENCY ? expected_wake_ns(v, now)
+								  : mean_wake_ns(v, now);
+		if (!idle && !c.waiting) /* it is being woken for another task */
+			c.waiting = 1;
 		return c;
 	}
 	r = running_on(v, now);
@@ -38,25 +39,17 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
 	struct candidate c;
-	u64 cost_ns;
+	u64 loss_ns;
 
 	if (!v)
 		return ~0ULL;
 	idle = scx_bpf_get_idle_cpumask();
 	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);
-	cost_ns = bvs_delay_ns(&c);
-	if (class != VAWARE_CLASS_LATENCY) {
-		u64 loss_ns = place_loss_ns(fit_of(cpu, idle), burst_ns);
-
-		if (c.class == VAWARE_CLASS_NONE)
-			cost_ns = place_idle_ns(cost_ns, loss_ns);
-		else if (c.class == VAWARE_CLASS_BEST_EFFORT)
-			cost_ns += loss_ns;
-		else
-			cost_ns += loss_ns + place_displaced_ns(burst_ns);
-	}
+	loss_ns = place_loss_ns(fit_of(cpu, idle), burst_ns);
 	scx_bpf_put_idle_cpumask(idle);
-	return cost_ns;
+	if (class == VAWARE_CLASS_LATENCY)
+		return bvs_delay_ns(&c);
+	return place_cost_ns(&c, loss_ns, burst_ns);
 }
 
 u64 vcpu_wake_rest_ns(s32 cpu, u64 now)

@@ -64,10 +64,20 @@ static inline bool runs_best_effort(s32 cpu, const struct vcpu_ctx *v, u64 now)
 	return v->run_class == VAWARE_CLASS_BEST_EFFORT && !vcpu_stopped(cpu, now);
 }
 
-/* Return the wake-up latency to expect of @v. */
+/*
+ * Return the wake-up latency to expect of @v by a task that is hurt by long ones: those count for
+ * more than their number.
+ */
 static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
 {
 	return bvs_faded_ns(v->wake_ns, time_delta(now, v->wake_at_ns), WAKE_HALF_LIFE_NS);
+}
+
+/* Return what a wake-up of @v takes on average. */
+static inline u64 mean_wake_ns(const struct vcpu_ctx *v, u64 now)
+{
+	return wake_typical_ns +
+	       bvs_faded_ns(v->wake_excess_ns, time_delta(now, v->wake_at_ns), WAKE_HALF_LIFE_NS);
 }
 
 /*

@@ -7,6 +7,7 @@
 
 #include "../intf.h"
 #include "account.h"
+#include "bvs.h"
 #include "tunables.h"
 
 /*
@@ -67,16 +68,6 @@ static inline u64 place_loss_ns(u32 fit_1024, u64 burst_ns)
 }
 
 /*
- * Return what an idle vCPU costs a task that waits there for @wake_ns and loses @loss_ns. The same
- * stops make it slow to wake and leave it little: the greater one counts, or short bursts would
- * rather queue up elsewhere.
- */
-static inline u64 place_idle_ns(u64 wake_ns, u64 loss_ns)
-{
-	return wake_ns > loss_ns ? wake_ns : loss_ns;
-}
-
-/*
  * Return what normal work that runs on a vCPU loses when a task with @burst_ns of work is placed
  * there, in ns: it waits for as long, but no longer than a slice. Without this a task would rather
  * take a vCPU from others than use an idle one.
@@ -84,6 +75,24 @@ static inline u64 place_idle_ns(u64 wake_ns, u64 loss_ns)
 static inline u64 place_displaced_ns(u64 burst_ns)
 {
 	return burst_ns < SLICE_NS ? burst_ns : SLICE_NS;
+}
+
+/*
+ * Return what it costs to place a task with @burst_ns of work on @c, where it loses @loss_ns: until
+ * it runs, what it loses, and what those lose that are there already. The same stops make an idle
+ * vCPU slow to wake and leave it little: the greater one counts, or short bursts would rather queue
+ * up elsewhere.
+ */
+static inline u64 place_cost_ns(const struct candidate *c, u64 loss_ns, u64 burst_ns)
+{
+	u64 cost_ns = bvs_delay_ns(c) + loss_ns;
+	bool others = c->waiting;
+
+	if (c->class == VAWARE_CLASS_NONE)
+		cost_ns -= c->wake_ns < loss_ns ? c->wake_ns : loss_ns;
+	else
+		others |= c->class != VAWARE_CLASS_BEST_EFFORT;
+	return others ? cost_ns + place_displaced_ns(burst_ns) : cost_ns;
 }
 
 /* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */

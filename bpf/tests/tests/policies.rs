@@ -193,10 +193,19 @@ proptest! {
     }
 
     #[test]
-    fn the_stops_of_an_idle_vcpu_count_once(wake in 0..S, loss in 0..S) {
-        let cost = pure!(place_idle_ns(wake, loss));
+    fn the_stops_of_an_idle_vcpu_count_once(c in any_candidate(), loss in 0..S, burst in 0..S) {
+        let wake = c.wake_ns;
+        let cost = pure!(place_cost_ns(&candidate { class: NONE, waiting: 0, ..c }, loss, burst));
         prop_assert!(cost >= wake && cost >= loss && cost <= wake + loss);
         prop_assert!(cost < wake + loss || wake == 0 || loss == 0);
+    }
+
+    #[test]
+    fn who_comes_second_to_an_idle_vcpu_pays_for_the_first(c in any_candidate(), loss in 0..S, burst in 0..S) {
+        let idle = candidate { class: NONE, waiting: 0, ..c };
+        let woken = candidate { waiting: 1, ..idle };
+        let (first, second) = pure!((place_cost_ns(&idle, loss, burst), place_cost_ns(&woken, loss, burst)));
+        prop_assert!(second > first + pure!(place_displaced_ns(burst)));
     }
 
     #[test]

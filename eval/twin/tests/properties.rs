@@ -98,6 +98,14 @@ fn threads_are_not_doubled_up_to_spare_a_slow_vcpu() {
 }
 
 #[test]
+fn threads_that_wake_together_do_not_all_go_to_the_best_vcpus() {
+    let scenario = scenario(include_str!("../scenarios/regions-on-uneven-vcpus.toml"));
+    let regions =
+        |policies| outcome(&scenario, Class::Scx { policies }, 1).tallies["regions"].count;
+    assert!(regions(all_policies()) > regions(0) * 95 / 100);
+}
+
+#[test]
 fn best_effort_work_delays_normal_work_by_a_switch_at_most() {
     let timers = |background: &str| {
         let text = format!(
