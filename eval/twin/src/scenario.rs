@@ -84,11 +84,10 @@ pub struct GuestSpec {
     /// The kernel has CONFIG_PARAVIRT_TIME_ACCOUNTING.
     #[serde(default)]
     pub paravirt_time: bool,
-    #[serde(default = "wait_bound_ms")]
-    pub wait_bound_ms: u64,
+    /// None, here and below: as [`GuestConfig`](crate::guest::GuestConfig) has it.
+    pub wait_bound_ms: Option<u64>,
     /// The kernel can leave it to idle vCPUs to activate what wakes on them, under sched_ext as well.
-    #[serde(default = "queued_wakeup")]
-    pub queued_wakeup: bool,
+    pub queued_wakeup: Option<bool>,
     /// An ideal daemon tells the scheduler what the vCPUs are.
     #[serde(default)]
     pub told: bool,
@@ -96,14 +95,6 @@ pub struct GuestSpec {
 
 fn hz() -> u64 {
     250
-}
-
-fn queued_wakeup() -> bool {
-    true
-}
-
-fn wait_bound_ms() -> u64 {
-    1000
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -323,8 +314,8 @@ impl Scenario {
         config.tick_ns = 1000 * MS / self.guest.hz;
         config.steal_clock = self.guest.steal_clock;
         config.paravirt_time = self.guest.paravirt_time;
-        config.wait_bound_ns = self.guest.wait_bound_ms * MS;
-        config.queued_wakeup = self.guest.queued_wakeup;
+        config.wait_bound_ns = self.guest.wait_bound_ms.map_or(config.wait_bound_ns, |ms| ms * MS);
+        config.queued_wakeup = self.guest.queued_wakeup.unwrap_or(config.queued_wakeup);
         let mut sim = Sim::new(seed, self.costs, self.build_host(), config);
         sim.world.warm_up_ns = self.warm_up_ms * MS;
         if self.guest.told {
