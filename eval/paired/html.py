@@ -14,8 +14,9 @@ STYLE = Path(__file__).with_name("page.css")
 COLOURS = 7
 INTRODUCTION = """\
 <p>Each line is a paired ratio against the baseline: right of 1 is better, whatever the unit. The
-bar is its 95 % interval, the grey band what the baseline reached against itself in the same blocks
-(A/A): what is within it is noise. A verdict needs the whole interval beyond 1, a Wilcoxon test
+bar is its 95 % interval (dotted, and in brackets: from the lowest to the highest of pairs that are
+too few for one), the grey band what the baseline reached against itself in the same blocks (A/A):
+what is within it is noise. A verdict needs the whole interval beyond 1, a Wilcoxon test
 below 0.05 after correction over the workloads, and a ratio beyond the band.</p>"""
 
 

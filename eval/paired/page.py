@@ -51,8 +51,7 @@ def _section(table: Table) -> str:
         *sorted(machines),
         report.versions(table.runs),
     ]
-    if failures := report.failed(table.runs):
-        lines.append(f"{failures} runs failed")
+    lines += report.failures(table.runs)
     told = "\n".join(f"- {line}" for line in lines)
     notes = dict.fromkeys((run["workload"], run["note"]) for run in table.runs if run.get("note"))
     explained = "\n".join(f"- {workload}: {note}" for workload, note in notes)

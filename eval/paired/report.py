@@ -160,9 +160,11 @@ def render(runs: list[dict], markdown: bool = False) -> str:
 
 def versions(runs: Iterable[dict]) -> str:
     """What took part, for people."""
-    found = {name: each for run in runs for name, each in run.get("versions", {}).items()}
-    told = (f"{name} {each.removeprefix(name).strip()}" for name, each in sorted(found.items()))
-    return ", ".join(told)
+    found = defaultdict(set)
+    for run in runs:
+        for name, each in run.get("versions", {}).items():
+            found[name].add(each.removeprefix(name).strip())
+    return ", ".join(f"{name} {' and '.join(sorted(each))}" for name, each in sorted(found.items()))
 
 
 def failed(runs: list[dict]) -> int:
@@ -282,6 +284,7 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
                     f"{baseline}: part of the difference may be the host's."
                 )
         remarks += _neighbours(workload, some, baseline)
+    remarks += failures(runs)
     kernels = {name: each for run in runs for name, each in run.get("kernels", {}).items()}
     of_arm = {run["arm"]: run.get("arm_kernel") for run in runs}
     for arm in compared_arms(runs):
@@ -290,6 +293,16 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
     if any(run.get("stolen_source", "").startswith("none") for run in runs):
         remarks.append("The hypervisor has told no stolen time; 0 may mean that it never does.")
     return remarks
+
+
+def failures(runs: list[dict]) -> list[str]:
+    """Why runs have failed: each reason of an arm once."""
+    reasons = Counter((run["arm"], run.get("failure", "")) for run in runs if not run["ok"])
+    return [
+        f"{arm}: {count} {'run' if count == 1 else 'runs'} failed: "
+        f"{reason.rstrip('.') or 'why is not known'}."
+        for (arm, reason), count in reasons.items()
+    ]
 
 
 def _neighbours(workload: str, runs: list[dict], baseline: str) -> list[str]:

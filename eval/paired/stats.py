@@ -35,6 +35,15 @@ class Estimate:
     highest: float | None = None
 
     @property
+    def span(self) -> tuple[float, float] | None:
+        """From where to where the pairs say it is: the interval, or else all that they were."""
+        if self.low > 0:
+            return self.low, self.high
+        if self.lowest is None or self.highest is None:
+            return None
+        return self.lowest, self.highest
+
+    @property
     def half_width(self) -> float:
         """Half the width of the interval: 0.03 means about plus or minus 3 %."""
         return (self.high - self.low) / 2

@@ -75,6 +75,24 @@ def test_every_ratio_has_a_place_on_the_scale(low, high):
     assert 1 in scale.ticks()
 
 
+def test_pairs_too_few_for_an_interval_are_shown_from_lowest_to_highest():
+    few = Estimate(1.2, 0.0, float("inf"), 2, 0.8, 1.8)
+    scale = plots.RatioScale([few])
+    assert 0 < scale.at(0.8) < scale.at(1.8) < 100
+    row = plots.ratio_row(scale, few, few)
+    assert 'class="few"' in row and 'class="noise"' in row
+    assert 'class="few"' not in plots.ratio_row(scale, Estimate(1.2, 1.1, 1.3, 10), None)
+
+
+def test_runs_that_failed_say_why_and_versions_that_differ_are_all_there():
+    first = [run | {"versions": {"repository": "abc"}} for run in runs(1.0)]
+    second = [run | {"versions": {"repository": "def"}} for run in runs(1.0)]
+    broken = first[-1] | {"ok": False, "metrics": {}, "failure": "it fell over"}
+    told = check(page.render([*first[:-1], broken, *second]))
+    assert f"{broken['arm']}: 1 run failed: it fell over." in told
+    assert "repository abc and def" in told
+
+
 def test_tails_are_drawn_for_what_enough_samples_tell():
     svg = plots.tails({"a": {100.0: 900, 1000.0: 90, 20000.0: 10}, "b": {50.0: 20}}, {"a": 1})
     assert svg.count("<polyline") == 2
