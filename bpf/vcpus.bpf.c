@@ -39,17 +39,18 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
 	struct candidate c;
-	u64 loss_ns;
+	u64 cost_ns;
 
 	if (!v)
 		return ~0ULL;
 	idle = scx_bpf_get_idle_cpumask();
 	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);
-	loss_ns = place_loss_ns(fit_of(cpu, idle), burst_ns);
-	scx_bpf_put_idle_cpumask(idle);
 	if (class == VAWARE_CLASS_LATENCY)
-		return bvs_delay_ns(&c);
-	return place_cost_ns(&c, loss_ns, burst_ns);
+		cost_ns = bvs_delay_ns(&c);
+	else
+		cost_ns = place_cost_ns(&c, place_loss_ns(fit_of(cpu, idle), burst_ns), burst_ns);
+	scx_bpf_put_idle_cpumask(idle);
+	return cost_ns;
 }
 
 u64 vcpu_wake_rest_ns(s32 cpu, u64 now)

@@ -374,11 +374,10 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     if estimate is None:
         return "-"
     ratio = f"{estimate.ratio:.{digits}f}"
-    if estimate.low > 0:
-        return f"{ratio} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
-    if estimate.lowest is None or estimate.highest is None:
+    if estimate.span is None:
         return f"{ratio} (pairs: {estimate.pairs})"
-    return f"{ratio} [{estimate.lowest:.{digits}f}, {estimate.highest:.{digits}f}]"
+    low, high = (f"{end:.{digits}f}" for end in estimate.span)
+    return f"{ratio} ({low}-{high})" if estimate.low > 0 else f"{ratio} [{low}, {high}]"
 
 
 def markdown_table(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
