@@ -112,8 +112,8 @@ pub struct HostSpec {
     pub pins: Vec<Vec<usize>>,
     pub slice_us: u64,
     pub wakeup_granularity_us: u64,
-    /// Host weight of each vCPU thread; 1024 is nice 0.
-    pub vcpu_weight: u64,
+    /// Host weight of each vCPU thread; 1024, nice 0, if none are given.
+    pub vcpu_weights: Vec<u64>,
     /// Speed of single pCPUs, in percent of the nominal one.
     pub speed_percent: Vec<Speed>,
     pub smt_percent: u64,
@@ -130,7 +130,7 @@ impl Default for HostSpec {
             pins: Vec::new(),
             slice_us: 3000,
             wakeup_granularity_us: 1000,
-            vcpu_weight: 1024,
+            vcpu_weights: Vec::new(),
             speed_percent: Vec::new(),
             smt_percent: 62,
         }
@@ -250,7 +250,6 @@ fn check(scenario: &Scenario) -> Result<(), (&'static str, String)> {
         ("llcs", host.llcs as u64),
         ("cores", host.cores as u64),
         ("slice_us", host.slice_us),
-        ("vcpu_weight", host.vcpu_weight),
     ];
     if let Some((field, _)) = positive.iter().find(|(_, value)| *value == 0) {
         return Err((field, "must be at least 1".into()));
@@ -272,6 +271,15 @@ fn check(scenario: &Scenario) -> Result<(), (&'static str, String)> {
             "pins",
             format!("{} lists for {} vCPUs; give one for each", host.pins.len(), guest.vcpus),
         ));
+    }
+    if !host.vcpu_weights.is_empty() && host.vcpu_weights.len() != guest.vcpus {
+        return Err((
+            "vcpu_weights",
+            format!("{} for {} vCPUs; give one for each", host.vcpu_weights.len(), guest.vcpus),
+        ));
+    }
+    if host.vcpu_weights.contains(&0) {
+        return Err(("vcpu_weights", "must be at least 1".into()));
     }
     if host.pins.iter().any(Vec::is_empty) {
         return Err(("pins", "a vCPU must be allowed at least one pCPU".into()));
@@ -355,7 +363,7 @@ impl Scenario {
                 None => vec![v % all.len()],
             };
             let mut thread = Thread::new(ThreadKind::Vcpu(v), allowed);
-            thread.weight = spec.vcpu_weight;
+            thread.weight = spec.vcpu_weights.get(v).copied().unwrap_or(weight());
             host.threads.push(thread);
         }
         for quota in &self.quota {

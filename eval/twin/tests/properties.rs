@@ -99,10 +99,15 @@ fn threads_are_not_doubled_up_to_spare_a_slow_vcpu() {
 
 #[test]
 fn threads_that_wake_together_do_not_all_go_to_the_best_vcpus() {
-    let scenario = scenario(include_str!("../scenarios/regions-on-uneven-vcpus.toml"));
-    let regions =
-        |policies| outcome(&scenario, Class::Scx { policies }, 1).tallies["regions"].count;
-    assert!(regions(all_policies()) > regions(0) * 95 / 100);
+    for text in [
+        include_str!("../scenarios/regions-on-uneven-vcpus.toml"),
+        include_str!("../scenarios/regions-on-vcpus-of-unequal-weight.toml"),
+    ] {
+        let scenario = scenario(text);
+        let regions =
+            |policies| outcome(&scenario, Class::Scx { policies }, 1).tallies["regions"].count;
+        assert!(regions(all_policies()) > regions(0) * 95 / 100, "{}", scenario.about);
+    }
 }
 
 #[test]
@@ -189,6 +194,8 @@ fn errors_in_scenarios_name_line_and_field() {
         (with("vcpus = 4", "smt = 3"), "line 6", "smt"),
         (with("vcpus = 4", "pins = [[0], [9], [0], [0]]"), "pCPU 9", "pcpus"),
         (with("vcpus = 4", "pins = [[0]]"), "line 6", "pins"),
+        (with("vcpus = 4", "vcpu_weights = [1024]"), "give one for each", "vcpu_weights"),
+        (with("vcpus = 4", "vcpu_weights = [1, 0, 1, 1]"), "at least 1", "vcpu_weights"),
         (with("vcpus = \"four\"", ""), "line 4", "vcpus"),
         (with("vcpus = 4\nspeed = 3", ""), "line 5", "speed"),
     ] {
