@@ -223,9 +223,9 @@ int vact_tick(s32 cpu)
 	if (!a || !v || cpu != bpf_get_smp_processor_id())
 		return 0;
 	beat_when_due(a, v, cpu, now);
+	v->tick_due_ns = activity_tick_due_ns(v->tick_due_ns, tick_ns, now);
 	if (vact_wants_beat(v, now))
 		vact_add_beat(cpu, now);
-	v->tick_due_ns = activity_tick_due_ns(v->tick_due_ns, tick_ns, now);
 	a->due_ns = vact_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
 		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */

@@ -156,7 +156,7 @@ static inline void harvest_consider(struct task_struct *p, struct task_ctx *t, s
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
-	next_ns = v->timer_due_ns > now ? BEAT_NS : tick_ns;
+	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
 	task.hazard_1024 =
 		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, expected_wake_ns(o, now)));
 	if (ivh_leaves(&task))

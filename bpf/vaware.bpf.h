@@ -353,8 +353,9 @@ static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v
 }
 
 /*
- * Return true if a timer should add the next beat of @v, which runs at @now: long stops are
- * frequent, and it is busy for long, on average, by now, or as the task is that has come.
+ * Return true if a timer should add the next beat of @v, which runs a task of ours at @now: long
+ * stops are frequent, it is busy for long, on average, by now, or as the task is that has come, and
+ * the next tick is not as near.
  */
 static inline bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
 {
@@ -362,7 +363,8 @@ static inline bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
 	       activity_wants_timer(v->long_stops_apart_ns, v->long_stop_ns, now, tick_ns) &&
 	       (activity_outlasts_beats(v->busy_ns) ||
 		activity_outlasts_beats(time_delta(now, v->woke_ns)) ||
-		activity_outlasts_beats(v->run_burst_ns));
+		activity_outlasts_beats(v->run_burst_ns)) &&
+	       !activity_tick_suffices(v->tick_due_ns, tick_ns, now);
 }
 
 /* activity.bpf.c: let a timer add a beat on @cpu, which this runs on. */

@@ -237,6 +237,15 @@ static inline bool activity_wants_timer(u64 apart_ns, u64 last_ns, u64 now, u64 
 }
 
 /*
+ * Return true if the next tick after @now, of which one was due at @due_ns or earlier (0: not
+ * known), comes as soon as a timer would.
+ */
+static inline bool activity_tick_suffices(u64 due_ns, u64 tick_ns, u64 now)
+{
+	return due_ns && activity_tick_after_ns(due_ns, tick_ns, now) <= now + BEAT_NS;
+}
+
+/*
  * Return true if a vCPU that stays busy for @busy_ns at a time is worth the timer. The last one of
  * each time finds it idle, and wakes it for nothing.
  */

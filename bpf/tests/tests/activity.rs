@@ -220,6 +220,17 @@ proptest! {
     }
 
     #[test]
+    fn a_beat_comes_within_its_interval_whether_by_tick_or_timer(
+        due in 1..100 * SECOND, later in 0..10 * SECOND, tick in 1..=10u64,
+    ) {
+        let (tick, now) = (tick * MS, due + later);
+        let next = pure!(activity_tick_after_ns(due, tick, now)) - now;
+        let suffices = pure!(activity_tick_suffices(due, tick, now));
+        prop_assert_eq!(suffices, next <= 2 * MS);
+        prop_assert!(!pure!(activity_tick_suffices(0, tick, now)), "no tick is known of");
+    }
+
+    #[test]
     fn stops_become_frequent_by_their_number_alone(
         between in 2..100u64, rare in 400..10_000u64, mostly_idle in 5..100u64,
     ) {
