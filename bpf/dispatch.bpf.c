@@ -100,14 +100,13 @@ static bool leaves_to(s32 victim, s32 cpu, u64 now)
  * Take from the queues of other vCPUs, nearest first, at most STEAL_ATTEMPTS of them. A vCPU that
  * is banned leaves the work alone that others can do.
  */
-static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort)
+static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort, u64 now)
 {
 	u32 class = best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT;
 	u32 flags = vcpu_flags(cpu);
 	u32 others = nr_vcpus - 1;
 	u32 tries = others < STEAL_ATTEMPTS ? others : STEAL_ATTEMPTS;
 	u32 at = others > STEAL_ATTEMPTS ? v->steal_cursor : 0;
-	u64 now = now_ns();
 	u32 i;
 
 	bpf_for (i, 0, tries) {
@@ -167,7 +166,7 @@ static bool take_own(s32 cpu, struct vcpu_ctx *v, bool best_effort)
  * The slice of @prev has ended and it still wants to run. Return true if another task was taken
  * instead.
  */
-static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
+static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev, u64 now)
 {
 	bool best_effort = is_best_effort(prev), yielded = v->yielded;
 	struct task_struct *head;
@@ -175,14 +174,14 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev)
 	struct running r;
 
 	v->yielded = 0;
-	if (best_effort && (take_own(cpu, v, false) || steal(cpu, v, false)))
+	if (best_effort && (take_own(cpu, v, false) || steal(cpu, v, false, now)))
 		return true;
 	if (yielded)
 		return take_own(cpu, v, best_effort);
 	t = task_ctx_of(prev);
 	if (!t)
 		return false;
-	charge(prev, t, cpu, v, now_ns());
+	charge(prev, t, cpu, v, now);
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
 	if (!head)
 		return false;
@@ -269,7 +268,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 				take_own(cpu, v, true);
 			return;
 		}
-		if (replace(cpu, v, prev))
+		if (replace(cpu, v, prev, now))
 			return;
 		advance_vclock(v, v->run_vtime);
 		scx_bpf_task_set_slice(prev,
@@ -277,8 +276,8 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		count(VAWARE_DISPATCH_KEEP);
 		return;
 	}
-	if (take_own(cpu, v, false) || steal(cpu, v, false) || take_own(cpu, v, true) ||
-	    steal(cpu, v, true))
+	if (take_own(cpu, v, false) || steal(cpu, v, false, now) || take_own(cpu, v, true) ||
+	    steal(cpu, v, true, now))
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);

@@ -33,8 +33,8 @@ pub struct Phases {
 #[derive(Default)]
 pub struct State {
     arrived: usize,
-    /// Pieces of the present phase that nobody has taken yet.
-    pieces_left: u64,
+    /// Pieces of the present phase that somebody has taken.
+    pieces_taken: u64,
     /// Threads that gave up spinning, or never did.
     blocked: usize,
     flag: usize,
@@ -43,11 +43,11 @@ pub struct State {
 }
 
 impl State {
-    /// Take one of the pieces. Returns whether there was one.
-    fn take_piece(&mut self) -> bool {
-        let rest = self.pieces_left.checked_sub(1);
-        self.pieces_left = rest.unwrap_or(0);
-        rest.is_some()
+    /// Take one of so many pieces. Returns whether there was one left.
+    fn take_piece(&mut self, pieces: u64) -> bool {
+        let left = self.pieces_taken < pieces;
+        self.pieces_taken += u64::from(left);
+        left
     }
 }
 
@@ -75,11 +75,14 @@ impl Program for Thread {
         let barrier = self.barrier;
         match self.step {
             Step::Work => {
-                if self.phases.pieces.is_none() {
-                    self.step = Step::Arrive;
-                } else if !s.world.barriers[barrier].take_piece() {
-                    self.step = Step::Arrive;
-                    return self.next(s);
+                let state = &mut s.world.barriers[barrier];
+                match self.phases.pieces.map(|pieces| state.take_piece(pieces)) {
+                    None => self.step = Step::Arrive,
+                    Some(true) => {}
+                    Some(false) => {
+                        self.step = Step::Arrive;
+                        return self.next(s);
+                    }
                 }
                 let spread = self.phases.work_ns * self.phases.jitter_percent / 100;
                 let work = self.phases.work_ns - spread + s.below(2 * spread + 1);
@@ -92,7 +95,7 @@ impl Program for Thread {
                 if state.arrived == self.phases.threads {
                     let took = s.now - state.begun;
                     state.arrived = 0;
-                    state.pieces_left = self.phases.pieces.unwrap_or(0);
+                    state.pieces_taken = 0;
                     state.begun = s.now;
                     let flag = state.flag;
                     s.tally(&self.tally, took);
@@ -139,8 +142,7 @@ impl Thread {
 /// The threads, all of one process.
 pub fn tasks(s: &mut Sim, tally: &str, phases: Phases, process: usize) -> Vec<NewTask> {
     let (flag, semaphore) = (s.world.flag(), s.world.semaphore(0));
-    let pieces_left = phases.pieces.unwrap_or(0);
-    s.world.barriers.push(State { flag, semaphore, pieces_left, ..State::default() });
+    s.world.barriers.push(State { flag, semaphore, ..State::default() });
     let barrier = s.world.barriers.len() - 1;
     (0..phases.threads)
         .map(|thread| {
