@@ -87,6 +87,7 @@ def _run(options: argparse.Namespace, compared: list[Arm]) -> Journal:
             options.until_aa_ratio,
             options.settle,
             not options.no_warm_up,
+            options.rehearse,
         )
         try:
             Runner(stage, plan, journal, _seed(journal, stage.facts, compared), progress).compare()

@@ -113,6 +113,12 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument("--max-pairs", type=positive, default=60, help="with --until-aa-ratio")
     how.add_argument("--settle", type=seconds, default=SETTLE_S, metavar="S", help=HELP_SETTLE)
+    how.add_argument(
+        "--rehearse",
+        action="store_true",
+        help="begin each turn of a scheduler with an unrecorded run of its first workload: "
+        "one that learns from work has had some by then",
+    )
     how.add_argument("--no-warm-up", action="store_true", help="without the runs before the first")
     out = parser.add_argument_group("results")
     out.add_argument("--out", metavar="FILE", help="JSON lines, one per run; default: by the date")

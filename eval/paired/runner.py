@@ -33,7 +33,8 @@ class Plan:
     """What is compared. The first arm is the baseline.
 
     Either `pairs` are run of each workload, or as many as it takes until the half-width of the A/A
-    interval is at most `aa_ratio`, but not more than `pairs`.
+    interval is at most `aa_ratio`, but not more than `pairs`. `rehearse`: each turn of an arm
+    begins with an unrecorded run, for a scheduler that learns from work.
     """
 
     arms: list[Arm]
@@ -42,6 +43,7 @@ class Plan:
     aa_ratio: float | None = None
     settle_s: float = SETTLE_S
     warm_up: bool = True
+    rehearse: bool = False
 
 
 class Runner:
@@ -99,10 +101,7 @@ class Runner:
             with self.stage.take(arm) as guest:
                 for workload in self.plan.workloads:
                     self.progress.tell(f"{workload.name}, warm-up")
-                    try:
-                        _execute(guest, workload)
-                    except CommandTimeout:
-                        guest.run(SWEEP, SWEEP_TIMEOUT_S)
+                    _execute_unrecorded(guest, workload)
 
     def _enough(self, workload: Workload, pairs: int) -> bool:
         baseline = self.plan.arms[0].name
@@ -143,6 +142,9 @@ class Runner:
                 self.stage.take(arm) as guest,
                 arms.in_charge(guest, arm, self.plan.settle_s) as charge,
             ):
+                if self.plan.rehearse:
+                    self.progress.tell(f"{todo[0].name}, rehearsal, {arm.name}")
+                    _execute_unrecorded(guest, todo[0])
                 while todo:
                     if last:
                         self._keep(slot, *last)
@@ -223,6 +225,13 @@ class Runner:
 
 def _execute(guest: Guest, workload: Workload):
     return guest.run(f"export {RUN_MARK}=1\n{workload.command}", workload.timeout_s)
+
+
+def _execute_unrecorded(guest: Guest, workload: Workload) -> None:
+    try:
+        _execute(guest, workload)
+    except CommandTimeout:
+        guest.run(SWEEP, SWEEP_TIMEOUT_S)
 
 
 def _failure(reason: str, output: str = "") -> dict:

@@ -87,6 +87,21 @@ def test_the_warm_up_runs_each_workload_once_and_records_nothing():
     assert calls[0] is False
 
 
+def test_a_rehearsal_is_run_under_each_arm_and_records_nothing():
+    calls = []
+
+    def learning(vm: FakeVm) -> Result:
+        calls.append(vm.in_charge)
+        return half_as_long(vm)
+
+    journal = Journal(None)
+    workloads = [WORKLOAD, from_command("second", r"took ([\d.]+)", "lower", 60)]
+    stage = compare(FakeVm(learning), journal, workloads=workloads, pairs=2, rehearse=True)
+    turns = len(stage.taken)
+    assert len(journal.records) == 2 * turns and len(calls) == 3 * turns
+    assert calls[::3] == calls[1::3]  # under the arm whose runs follow
+
+
 def test_an_ejection_leaves_the_other_workloads_of_the_turn_their_run():
     first = from_command("first", r"took ([\d.]+)", "lower", 60)
     turns = itertools.count()
