@@ -194,6 +194,6 @@
 #define RESCUE_TRIAL_BATCH 16
 
 /* To win, rescue has to save wakees one in so many of the time that they wait with it. */
-#define RESCUE_MARGIN 8
+#define RESCUE_MARGIN 4
 
 #endif
