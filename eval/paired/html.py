@@ -66,7 +66,7 @@ def _facts(runs: Sequence[dict]) -> str:
     for run in runs:
         if "machine" in run:
             facts.append(report.machine(run["machine"]))
-    facts.append(report.versions(runs))
+    facts += [report.versions(runs), *report.preparations(runs)]
     if any(Size(run["accel"]).is_emulated for run in runs):
         facts.append(
             "The VM is emulated, so switches and wake-ups cost 20 to 30 times as much as on "

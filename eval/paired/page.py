@@ -50,6 +50,7 @@ def _section(table: Table) -> str:
         f"{dates[0][:16]} to {dates[-1][:16]} UTC, {len(table.runs)} runs",
         *sorted(machines),
         report.versions(table.runs),
+        *report.preparations(table.runs),
     ]
     lines += report.failures(table.runs)
     told = "\n".join(f"- {line}" for line in lines)

@@ -3,10 +3,10 @@
 
 Fields: date, place (lab, local), kernel, kernels (of arms in VMs of their own), shape, vcpus,
 accel, machine, versions, seed, workload, command, note, baseline, arms, arm, arm_command,
-arm_kernel, block, order, pair, ok, failure and output (of a failed run), metrics {name: {value,
-unit, better}}, latencies {upper bound: count} in the unit of the first metric, duration_s, run_ns
-and run_delay_ns (per vCPU: ran, and wanted to run and could not), stolen_source (who says so),
-neighbours_run_ns (of the VMs beside it).
+arm_kernel, block, order, pair, settle_s, rehearsed (a run before it did not count), ok, failure
+and output (of a failed run), metrics {name: {value, unit, better}}, latencies {upper bound: count}
+in the unit of the first metric, duration_s, run_ns and run_delay_ns (per vCPU: ran, and wanted to
+run and could not), stolen_source (who says so), neighbours_run_ns (of the VMs beside it).
 """
 
 import json

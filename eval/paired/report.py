@@ -167,6 +167,17 @@ def versions(runs: Iterable[dict]) -> str:
     return ", ".join(f"{name} {' and '.join(sorted(each))}" for name, each in sorted(found.items()))
 
 
+def preparations(runs: Iterable[dict]) -> list[str]:
+    """What a scheduler had before its runs counted, for people; nothing of older files."""
+    found = dict.fromkeys((run.get("settle_s"), run.get("rehearsed")) for run in runs)
+    return [
+        f"before its runs a scheduler had {settle_s:g} s to settle"
+        + (", and a run that does not count" if rehearsed else "")
+        for settle_s, rehearsed in found
+        if settle_s is not None
+    ]
+
+
 def failed(runs: list[dict]) -> int:
     """How many runs have failed, of any arm."""
     return sum(not run["ok"] for run in runs)

@@ -210,6 +210,8 @@ class Runner:
             "block": slot.block,
             "order": slot.order,
             "pair": slot.pair,
+            "settle_s": self.plan.settle_s,
+            "rehearsed": self.plan.rehearse,
         }
         record |= result
         self.journal.add(record)

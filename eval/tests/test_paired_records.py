@@ -145,6 +145,9 @@ def test_the_page_of_results_tells_when_and_on_what():
     text = page.update("", runs)
     for words in ("2026-11-21", "Some CPU, 2 cores", "repository abc", "TCG", "| hackbench time"):
         assert words in text
+    assert "to settle" not in text, "old files do not tell"
+    prepared = [run | {"settle_s": 7.0, "rehearsed": True} for run in runs]
+    assert "had 7 s to settle, and a run that does not count" in page.update("", prepared)
 
 
 def test_the_page_of_results_renews_the_sections_that_were_run_and_keeps_the_others():
