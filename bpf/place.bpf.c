@@ -78,9 +78,9 @@ static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, stru
 		if (!may_use(p, class, cpu))
 			continue;
 		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
-		if (i)
-			delay_ns += MOVE_NS;
 		cost_ns = delay_ns + (to->sleeper ? bvs_sleep_ns(vcpu_timer_late_ns(cpu, now)) : 0);
+		if (i)
+			cost_ns = place_away_ns(class, cost_ns);
 		if (cost_ns >= least_ns)
 			continue;
 		least_ns = cost_ns;

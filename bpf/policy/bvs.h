@@ -47,15 +47,15 @@ static inline u64 bvs_faded_ns(u64 latency_ns, u64 age_ns, u64 half_life_ns)
 }
 
 /*
- * Return the latency to expect after one of @sample_ns, where @expected_ns was expected. It
- * rises by half of what was too little and falls by an eighth of what was too much: so it follows
- * the long ones, which make the tail, and soon forgets a single one.
+ * Return the latency to expect after one of @sample_ns, where @expected_ns was expected. What one
+ * met says little of the next. It rises faster than it falls, and so follows the long ones, which
+ * make the tail.
  */
 static inline u64 bvs_learnt_ns(u64 expected_ns, u64 sample_ns)
 {
 	if (sample_ns > expected_ns)
-		return expected_ns + (sample_ns - expected_ns) / 2;
-	return expected_ns - (expected_ns - sample_ns) / 8;
+		return expected_ns + (sample_ns - expected_ns) / LATE_LEARN_PARTS;
+	return expected_ns - (expected_ns - sample_ns) / EARLY_LEARN_PARTS;
 }
 
 /* Return what it costs to sleep, and wake by timers, where those are @late_ns late. */

@@ -95,6 +95,16 @@ static inline u64 place_cost_ns(const struct candidate *c, u64 loss_ns, u64 burs
 	return others ? cost_ns + place_displaced_ns(burst_ns) : cost_ns;
 }
 
+/*
+ * Return what it counts for that a task of @class would cost @cost_ns on a vCPU other than that of
+ * its caches. For a latency-sensitive one that is how soon it would run, which is known by few
+ * samples: tasks that go by a little less are on the move all the time.
+ */
+static inline u64 place_away_ns(u32 class, u64 cost_ns)
+{
+	return MOVE_NS + (class == VAWARE_CLASS_LATENCY ? AWAY_TIMES * cost_ns : cost_ns);
+}
+
 /* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */
 static inline bool place_gains(u32 here_1024, u32 there_1024)
 {

@@ -100,7 +100,11 @@
 #define INACTIVE_UNKNOWN_NS (4 * NS_PER_MS)
 
 /* Half-life of what is known of a vCPU's wake-up latency. */
-#define WAKE_HALF_LIFE_NS (500 * NS_PER_MS)
+#define WAKE_HALF_LIFE_NS (4 * NS_PER_S)
+
+/* One in so many parts of the error is learnt of wake-ups and timers that are late, or early. */
+#define LATE_LEARN_PARTS 16
+#define EARLY_LEARN_PARTS 64
 
 /*
  * Half-life of what is known of a vCPU's timers: a task that sleeps there to try it again may pay
@@ -131,6 +135,9 @@
 
 /* What a move to another vCPU costs a task: its caches. */
 #define MOVE_NS (100 * NS_PER_US)
+
+/* How many times as soon a latency-sensitive task has to run elsewhere to leave its vCPU. */
+#define AWAY_TIMES 2
 
 /* Limits of the time after which a wake-up is hedged. */
 #define HEDGE_MIN_NS (200 * NS_PER_US)
