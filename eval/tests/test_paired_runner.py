@@ -31,6 +31,16 @@ def half_as_long(vm: FakeVm) -> Result:
     return Result(0, f"took {1.0 if vm.in_charge else 2.0}\n")
 
 
+def noting(calls: list[bool]):
+    """The same, and takes down for each run whether the fake scheduler was in charge."""
+
+    def run(vm: FakeVm) -> Result:
+        calls.append(vm.in_charge)
+        return half_as_long(vm)
+
+    return run
+
+
 def compare(vm: FakeVm, journal: Journal, **plan) -> FakeStage:
     defaults = {"arms": [EEVDF, SCX], "workloads": [WORKLOAD], "pairs": 4, "settle_s": 0}
     plan = Plan(**defaults | {"warm_up": False} | plan)
@@ -76,27 +86,17 @@ def test_an_arm_is_put_in_charge_once_for_all_workloads():
 
 def test_the_warm_up_runs_each_workload_once_and_records_nothing():
     calls = []
-
-    def counting(vm: FakeVm) -> Result:
-        calls.append(vm.in_charge)
-        return half_as_long(vm)
-
     journal = Journal(None)
-    compare(FakeVm(counting), journal, pairs=2, warm_up=True)
+    compare(FakeVm(noting(calls)), journal, pairs=2, warm_up=True)
     assert len(calls) == len(journal.records) + 1
     assert calls[0] is False
 
 
 def test_a_rehearsal_is_run_under_each_arm_and_records_nothing():
     calls = []
-
-    def learning(vm: FakeVm) -> Result:
-        calls.append(vm.in_charge)
-        return half_as_long(vm)
-
     journal = Journal(None)
     workloads = [WORKLOAD, from_command("second", r"took ([\d.]+)", "lower", 60)]
-    stage = compare(FakeVm(learning), journal, workloads=workloads, pairs=2, rehearse=True)
+    stage = compare(FakeVm(noting(calls)), journal, workloads=workloads, pairs=2, rehearse=True)
     turns = len(stage.taken)
     assert len(journal.records) == 2 * turns and len(calls) == 3 * turns
     assert calls[::3] == calls[1::3]  # under the arm whose runs follow

@@ -82,12 +82,16 @@ proptest! {
         let (late, early) = (expected + off, expected.saturating_sub(off));
         prop_assert!((expected..=late).contains(&learnt(late)));
         prop_assert!((early..=expected).contains(&learnt(early)));
-        prop_assert!(learnt(late) - expected <= off / 8, "a single one says little");
+        prop_assert!(learnt(late) - expected <= off / 16, "a single one says little");
         prop_assert!(learnt(late) - expected >= expected - learnt(early), "longer ones count for more");
     }
 
     #[test]
-    fn a_task_stays_unless_another_vcpu_is_clearly_sooner(class in 0..3u32, here in 0..S, there in 0..S) {
+    fn a_task_stays_unless_another_vcpu_is_clearly_sooner(
+        class in 0..vaware_class_VAWARE_NR_CLASSES,
+        here in 0..S,
+        there in 0..S,
+    ) {
         let away = pure!(place_away_ns(class, there));
         prop_assert!(away > there, "its caches are here");
         if class == vaware_class_VAWARE_CLASS_LATENCY && there > here / 2 {
@@ -106,7 +110,7 @@ proptest! {
     #[test]
     fn expectations_come_to_what_does_not_change(start in 0..S, sample in 0..S) {
         let last = (0..2000).fold(start, |expected, _| pure!(bvs_learnt_ns(expected, sample)));
-        prop_assert!(last.abs_diff(sample) <= 100);
+        prop_assert!(last.abs_diff(sample) < 64, "but for what the division leaves");
     }
 
     #[test]

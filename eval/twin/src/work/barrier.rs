@@ -75,14 +75,13 @@ impl Program for Thread {
         let barrier = self.barrier;
         match self.step {
             Step::Work => {
-                let state = &mut s.world.barriers[barrier];
-                match self.phases.pieces.map(|pieces| state.take_piece(pieces)) {
-                    None => self.step = Step::Arrive,
-                    Some(true) => {}
-                    Some(false) => {
-                        self.step = Step::Arrive;
-                        return self.next(s);
-                    }
+                let pieces = self.phases.pieces;
+                let taken = pieces.map(|pieces| s.world.barriers[barrier].take_piece(pieces));
+                if taken != Some(true) {
+                    self.step = Step::Arrive;
+                }
+                if taken == Some(false) {
+                    return self.next(s);
                 }
                 let spread = self.phases.work_ns * self.phases.jitter_percent / 100;
                 let work = self.phases.work_ns - spread + s.below(2 * spread + 1);
