@@ -118,11 +118,16 @@ int vact_stopped(s32 cpu, u64 now)
 	if (taken_ns < STOP_MIN_NS)
 		return 0;
 	fade(a, v, now);
-	if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns)
-		span_add(&a->spans[VAWARE_SPAN_STOPPED], began_ns - a->since_ns);
+	if (!activity_ends(taken_ns, v->stop_ns)) {
+		a->since_ns += taken_ns;
+	} else {
+		if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns)
+			span_add(&a->spans[VAWARE_SPAN_STOPPED], began_ns - a->since_ns);
+		a->since_ns = now;
+	}
+	v->stop_ns = activity_stop_ns(v->stop_ns, taken_ns);
 	span_add(&a->spans[VAWARE_SPAN_INACTIVE], taken_ns);
 	a->preemptions++;
-	a->since_ns = now;
 	a->last_stop_ns = now;
 	if (taken_ns >= STOP_LONG_NS)
 		note_long_stop(v, a, now);

@@ -82,6 +82,7 @@ struct vcpu_ctx {
 	/* For vact: see activity.bpf.c. */
 	u64 woke_ns;		 /* when it last had something to run after it had been idle */
 	u64 busy_ns;		 /* for how long it has, on average */
+	u64 stop_ns;		 /* how long its stops are: activity_stop_ns() */
 	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
 	u64 long_stop_ns;	 /* end of the last stop that is worth timer beats; 0: none */
 	u64 long_stop_busy_ns;	 /* the same by a clock that stands while the vCPU is idle */

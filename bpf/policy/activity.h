@@ -254,6 +254,29 @@ static inline bool activity_outlasts_beats(u64 busy_ns)
 	return busy_ns >= BEATS_MIN * BEAT_NS;
 }
 
+/*
+ * Return how long a moment of stopped time lasts in all, on average, from @average_ns before (0:
+ * not known) and a stop of @stop_ns. Each counts by its length: many short ones do not hide that
+ * most is lost by long ones.
+ */
+static inline u64 activity_stop_ns(u64 average_ns, u64 stop_ns)
+{
+	u64 part_ns = stop_ns < STOPS_KNOWN_NS ? stop_ns : STOPS_KNOWN_NS;
+
+	if (!average_ns)
+		return stop_ns;
+	return (average_ns * (STOPS_KNOWN_NS - part_ns) + stop_ns * part_ns) / STOPS_KNOWN_NS;
+}
+
+/*
+ * Return true if a stop of @taken_ns ends an active period, where stops take @stop_ns: a short one
+ * interrupts it, and to evade it would cost more.
+ */
+static inline bool activity_ends(u64 taken_ns, u64 stop_ns)
+{
+	return taken_ns * STOP_PARTS >= stop_ns;
+}
+
 /* What was taken since the last beat, judged by steal clock and beats together. */
 struct activity_taken {
 	u64 ns;

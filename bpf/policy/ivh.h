@@ -72,7 +72,7 @@ static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
 {
 	const struct trial_odds odds = {
 		.open_64 = 32,
-		.losing_64 = 1,
+		.losing_64 = 2,
 		.winning_64 = 60,
 		.seed = 0x51ed270b,
 	};

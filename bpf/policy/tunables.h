@@ -84,6 +84,12 @@
 #define BEATS_APART_NS (200 * NS_PER_MS)
 #define BEATS_QUIET_NS NS_PER_S
 
+/* So much stopped time replaces what was known of how long stops are. */
+#define STOPS_KNOWN_NS (128 * NS_PER_MS)
+
+/* A stop of less than one part in so many of what stops take does not end an active period. */
+#define STOP_PARTS 4
+
 /* Shorter stops count as stolen time, but not as inactive periods. */
 #define STOP_MIN_NS (50 * NS_PER_US)
 
@@ -183,7 +189,7 @@
 
 /* Time of CPU-bound tasks that a verdict needs of both kinds, and that is remembered. */
 #define IVH_TRIAL_MIN_NS (8 * TRIAL_EPOCH_NS)
-#define IVH_TRIAL_MAX_NS (16 * TRIAL_EPOCH_NS)
+#define IVH_TRIAL_MAX_NS (32 * TRIAL_EPOCH_NS)
 
 /*
  * To win, harvesting has to give tasks one in so many more of the time than they have without: by a

@@ -147,6 +147,29 @@ proptest! {
     }
 
     #[test]
+    fn short_stops_do_not_end_what_long_ones_do(
+        long_ms in 4u64..60, parts in 10u64..100, shorts in 1u64..40, first in length(),
+    ) {
+        // A quarter of the lost time at most is lost by short ones.
+        let (long, short) = (long_ms * MS, long_ms * MS / parts);
+        let shorts = shorts.min(parts / 4);
+        let mut stop = first;
+        for _ in 0..SECOND / long {
+            (0..shorts).for_each(|_| stop = pure!(activity_stop_ns(stop, short)));
+            stop = pure!(activity_stop_ns(stop, long));
+        }
+        prop_assert!((long / 2..=long + MS).contains(&stop), "{} for {}", stop, long);
+        prop_assert!(pure!(activity_ends(long, stop)));
+        prop_assert!(!pure!(activity_ends(short, stop)));
+    }
+
+    #[test]
+    fn where_stops_are_alike_each_ends_an_active_period(ns in 50_000..SECOND) {
+        prop_assert_eq!(pure!(activity_stop_ns(0, ns)), ns);
+        prop_assert!(pure!(activity_ends(ns, ns)));
+    }
+
+    #[test]
     fn only_a_vcpu_with_work_and_a_beat_overdue_is_believed_stopped(due in 1..SECOND, now in 0..2 * SECOND) {
         let active = vaware_state_VAWARE_STATE_ACTIVE;
         prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due);

@@ -11,7 +11,7 @@ const OPEN: u32 = vaware_verdict_VAWARE_TRIAL_OPEN;
 const WINS: u32 = vaware_verdict_VAWARE_TRIAL_WINS;
 const LOSES: u32 = vaware_verdict_VAWARE_TRIAL_LOSES;
 const MIN: u64 = 8 * EPOCH;
-const MAX: u64 = 16 * EPOCH;
+const MAX: u64 = 32 * EPOCH;
 
 /// A trial through `epochs`, in which a task obtains these parts of the time, give or take a little. The
 /// verdict at the end, and in how many epochs the policy was on.
