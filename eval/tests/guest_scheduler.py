@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from signal import SIGINT
+from signal import SIGHUP, SIGINT
 
 import pytest
 from lab import CommandTimeout, Handle, LabError, Result, Vm
@@ -16,9 +16,11 @@ from lab.tool import built as built_by_cargo
 
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
 BINARY = "/tmp/scx_vaware"  # in the guest
+CONFIG = "/tmp/scx_vaware.toml"
 DEFAULT_KERNEL = "7.2"
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
+METRICS = "curl -sf localhost:9817/metrics"  # in the guest
 LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
 AUTOPSY_S = 30
 STACKS = f"grep -H '' /proc/$(pgrep -o -f {BINARY})/task/*/stack"
@@ -58,6 +60,11 @@ def kernel_complaints(vm: Vm) -> list[str]:
 def tool(name: str, *arguments: object) -> str:
     """The command line of one of the tools in guest/."""
     return shlex.join([str(TOOLS / name), *map(str, arguments)])
+
+
+def configure(vm: Vm, text: str) -> None:
+    """Write `text` to CONFIG, the configuration for `--config`."""
+    assert vm.run(f"cat >{CONFIG} <<'END'\n{text}\nEND").rc == 0
 
 
 def autopsy(vm: Vm) -> str:
@@ -132,6 +139,13 @@ class GuestScheduler:
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._handle.kill(number)
+
+    def reconfigure(self, text: str, answer: str) -> None:
+        """Have it read `text` as its configuration, and wait until it says `answer`."""
+        before = len(self.output)
+        configure(self.vm, text)
+        self.signal(SIGHUP)
+        wait_until(lambda: answer in self.output[before:], answer)
 
     def end(self, number: int) -> Result:
         """Send it a signal that should end it, and wait for that."""

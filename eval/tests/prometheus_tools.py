@@ -3,6 +3,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -35,6 +36,13 @@ def promtool(*arguments: str, stdin: str = "") -> None:
     )
     said = ran.stdout + ran.stderr
     assert ran.returncode == 0, said
+
+
+def value(page: str, series: str) -> float:
+    """The value of a series on a page of metrics."""
+    found = re.search(rf"^{re.escape(series)} (\S+)$", page, re.M)
+    assert found, f"{series} is not in {page}"
+    return float(found[1])
 
 
 def fetch(url: str, accept: str = "") -> str:

@@ -1,31 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the daemon tells while it runs, and what keeps it from being loaded, in a VM."""
 
-import re
-
 import pytest
 from guest_scheduler import (
     BINARY,
     DEFAULT_KERNEL,
     LIMIT_S,
+    METRICS,
     GuestScheduler,
     on_kernels,
     sched_ext,
     tool,
 )
-from prometheus_tools import promtool
+from prometheus_tools import promtool, value
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
-METRICS = "curl -sf localhost:9817/metrics"
 AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
 LIMITED = "/sys/fs/cgroup/limited"
-
-
-def value(page: str, series: str) -> float:
-    """The value of a series on a page of metrics."""
-    found = re.search(rf"^{re.escape(series)} (\S+)$", page, re.M)
-    assert found, f"{series} is not in {page}"
-    return float(found[1])
 
 
 def test_metrics_follow_what_happens(guest):

@@ -2,13 +2,11 @@
 """What an operator can set: policies while it runs, and which tasks it takes."""
 
 import json
-from signal import SIGHUP
 
 import pytest
-from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels, tool, wait_until
+from guest_scheduler import CONFIG, DEFAULT_KERNEL, GuestScheduler, configure, on_kernels, tool
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
-CONFIG = "/tmp/scx_vaware.toml"
 SCHED_EXT = 7
 CAN_ASK = f"""
 import os
@@ -23,11 +21,6 @@ print(os.sched_getscheduler(0), taken())
 """
 
 
-def configure(vm, text):
-    """Write the configuration file in the guest."""
-    assert vm.run(f"cat >{CONFIG} <<'END'\n{text}\nEND").rc == 0
-
-
 def test_policies_change_at_run_time_and_a_mistake_changes_nothing(guest):
     configure(guest, 'policies = ["preempt"]')
     with GuestScheduler(guest, "--config", CONFIG) as scheduler:
@@ -37,10 +30,7 @@ def test_policies_change_at_run_time_and_a_mistake_changes_nothing(guest):
             ('policies = ["turbo"]', "configuration unchanged: "),
             ("polices = []", "configuration unchanged: "),
         ]:
-            before = len(scheduler.output)
-            configure(guest, text)
-            scheduler.signal(SIGHUP)
-            wait_until(lambda: answer in scheduler.output[before:], answer)  # noqa: B023
+            scheduler.reconfigure(text, answer)
             scheduler.expect_in_charge()
         assert "turbo" in scheduler.output and "polices" in scheduler.output
 
