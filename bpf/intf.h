@@ -205,8 +205,8 @@ struct vaware_spans {
 };
 
 enum vaware_span {
-	VAWARE_SPAN_STOPPED, /* active periods that ended because the hypervisor stopped the vCPU */
-	VAWARE_SPAN_IDLED,   /* active periods that ended because it had nothing left to run */
+	VAWARE_SPAN_STOPPED,  /* active periods that a stop ended (policy/activity.h) */
+	VAWARE_SPAN_IDLED,    /* active periods that ended because it had nothing left to run */
 	VAWARE_SPAN_INACTIVE, /* how long it was stopped while it had something to run */
 	VAWARE_SPAN_WAKE,     /* wake-up latency: from the wake-up of a halted vCPU until it ran */
 	VAWARE_NR_SPANS,
@@ -220,7 +220,7 @@ struct vaware_activity {
 	/* Read by wakers on other vCPUs. */
 	u64 beat_ns;   /* last proof that it ran */
 	u64 due_ns;    /* without another by then, it was stopped; 0: none is due */
-	u64 since_ns;  /* since when it is idle, or active without having been stopped */
+	u64 since_ns;  /* since when it is idle, or active; shorter stops do not count */
 	u64 stolen_ns; /* taken by the hypervisor, from the best source there is */
 	u32 state;     /* enum vaware_state */
 	u32 preemptions;

@@ -99,7 +99,7 @@ fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
         typical(|seen| seen.inactive_typical, |probed| probed.inactive_p50_ns),
     )?;
     page.gauges(
-        ("vcpu_active_typical", Some(Unit::Seconds), "Median time that it ran until a stop"),
+        ("vcpu_active_typical", Some(Unit::Seconds), "Median time that it ran until a long stop"),
         typical(|seen| seen.active_typical, |probed| probed.active_p50_ns),
     )
 }
