@@ -220,7 +220,7 @@ struct vaware_activity {
 	/* Read by wakers on other vCPUs. */
 	u64 beat_ns;   /* last proof that it ran */
 	u64 due_ns;    /* without another by then, it was stopped; 0: none is due */
-	u64 since_ns;  /* since when it is idle, or active; shorter stops do not count */
+	u64 since_ns;  /* since when it is idle, or active, less stops that do not end this */
 	u64 stolen_ns; /* taken by the hypervisor, from the best source there is */
 	u32 state;     /* enum vaware_state */
 	u32 preemptions;
