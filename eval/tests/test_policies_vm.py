@@ -31,6 +31,7 @@ STRAGGLER = f"floating:2+quota:5/100:{SLOW}"
 IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 6
+TRIES = 4
 
 
 def without_and_with(vm, policy, measure, once=IS_ENABLED, before=lambda: None):
@@ -71,9 +72,9 @@ def work(vm, command):
     return done.output, [vcpu.run_ns / 1e9 for vcpu in difference(before, vm.truth())]
 
 
-def spun(vm, task):
+def spun(vm, task, seconds=WORK_S):
     """The work that a single spinner does, and the seconds that the host ran each vCPU."""
-    output, run_s = work(vm, tool("spinners.py", WORK_S, task))
+    output, run_s = work(vm, tool("spinners.py", seconds, task))
     return json.loads(output.splitlines()[-1])[0]["turns"], run_s
 
 
@@ -97,11 +98,14 @@ def test_rwc_lets_no_barrier_wait_for_a_straggler(guest):
 
 
 def test_capacity_moves_work_to_where_there_is_more_of_it(guest):
+    """Without it, work leaves a slow vCPU only if it happens to wait there when another idles."""
     guest.shape(STRAGGLER)
-    without, with_it, _ = without_and_with(
-        guest, "capacity", lambda: spun(guest, f"vcpu={SLOW},free"), IS_STRAGGLER
-    )
-    assert with_it[0] > 2 * without[0]
+
+    def least_spun():
+        return min(spun(guest, f"vcpu={SLOW},free", WORK_S / TRIES)[0] for _ in range(TRIES))
+
+    without, with_it, _ = without_and_with(guest, "capacity", least_spun, IS_STRAGGLER)
+    assert with_it > 2 * without
 
 
 def test_ivh_leaves_a_vcpu_before_it_is_stopped(guest):
