@@ -28,17 +28,19 @@ ROUNDS = 80
 LONG_MS = 25  # far above what it takes to wake another vCPU, far below a stop
 SLOW = 3
 STRAGGLER = f"floating:2+quota:5/100:{SLOW}"
+TURNS = "floating:2+quota:20/40:0-3"
 IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 6
 TRIES = 4
 
 
-def without_and_with(vm, policy, measure, once=IS_ENABLED, before=lambda: None):
+def without_and_with(vm, shape, policy, measure, once=IS_ENABLED, before=lambda: None):
     """What `measure()` gives without the policy and with it, and what the scheduler said.
 
-    It begins when the daemon publishes 1 for the series `once`. `before()` is called when the
-    policy has been switched on.
+    The VM gets `shape` when the scheduler is loaded: the verifier would take minutes on a vCPU that
+    hardly runs. It begins when the daemon publishes 1 for the series `once`. `before()` is called
+    when the policy has been switched on.
     """
 
     def policies(names):
@@ -46,6 +48,7 @@ def without_and_with(vm, policy, measure, once=IS_ENABLED, before=lambda: None):
 
     configure(vm, policies(BASE))
     with GuestScheduler(vm, "--config", CONFIG) as scheduler:
+        vm.shape(shape)
         wait_until(lambda: value(vm.run(METRICS, LIMIT_S).output, once) == 1, once)
         without = measure()
         scheduler.reconfigure(policies([*BASE, policy]), policy)
@@ -80,8 +83,9 @@ def spun(vm, task, seconds=WORK_S):
 
 @pytest.mark.parametrize("policy, counter", [("rescue", "rescue_won_hedge"), ("bvs", "bvs_picked")])
 def test_wake_ups_do_not_wait_for_a_stopped_vcpu(guest, policy, counter):
-    guest.shape(STOPS)
-    without, with_it, said = without_and_with(guest, policy, lambda: share_of_long_waits(guest))
+    without, with_it, said = without_and_with(
+        guest, STOPS, policy, lambda: share_of_long_waits(guest)
+    )
     assert without > 0.15, "the host's stops did not hold up the wake-ups; the test says nothing"
     assert with_it < without / 2, f"{without:.0%} waited long without {policy}, {with_it:.0%} with"
     assert counter in said, said
@@ -89,9 +93,10 @@ def test_wake_ups_do_not_wait_for_a_stopped_vcpu(guest, policy, counter):
 
 def test_rwc_lets_no_barrier_wait_for_a_straggler(guest):
     programs.build("sync")
-    guest.shape(STRAGGLER)
     command = f"{programs.path('sync')} barrier block 4 {WORK_S}"
-    without, with_it, _ = without_and_with(guest, "rwc", lambda: work(guest, command), IS_STRAGGLER)
+    without, with_it, _ = without_and_with(
+        guest, STRAGGLER, "rwc", lambda: work(guest, command), IS_STRAGGLER
+    )
     (said, used_s), (said_with, used_with_s) = without, with_it
     assert sync.parse(said_with)["rate"] > 2 * sync.parse(said)["rate"]
     assert used_with_s[SLOW] < used_s[SLOW] / 2
@@ -99,18 +104,16 @@ def test_rwc_lets_no_barrier_wait_for_a_straggler(guest):
 
 def test_capacity_moves_work_to_where_there_is_more_of_it(guest):
     """Without it, work leaves a slow vCPU only if it happens to wait there when another idles."""
-    guest.shape(STRAGGLER)
 
     def least_spun():
         return min(spun(guest, f"vcpu={SLOW},free", WORK_S / TRIES)[0] for _ in range(TRIES))
 
-    without, with_it, _ = without_and_with(guest, "capacity", least_spun, IS_STRAGGLER)
+    without, with_it, _ = without_and_with(guest, STRAGGLER, "capacity", least_spun, IS_STRAGGLER)
     assert with_it > 2 * without
 
 
 def test_ivh_leaves_a_vcpu_before_it_is_stopped(guest):
     """Each vCPU gets half of a core, in turns of 20 ms, so one task could have all of one."""
-    guest.shape("floating:2+quota:20/40:0-3")
 
     def harvested_s():
         on = 'scx_vaware_ivh_trial_wall_seconds_total{ivh="on"}'
@@ -127,5 +130,7 @@ def test_ivh_leaves_a_vcpu_before_it_is_stopped(guest):
         worker.kill()
         worker.wait(LIMIT_S)
 
-    without, with_it, _ = without_and_with(guest, "ivh", lambda: spun(guest, "any"), before=decided)
+    without, with_it, _ = without_and_with(
+        guest, TURNS, "ivh", lambda: spun(guest, "any"), before=decided
+    )
     assert sum(with_it[1]) > 1.2 * sum(without[1])
