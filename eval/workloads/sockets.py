@@ -31,12 +31,15 @@ def parse_stream(output: str) -> dict[str, float]:
 def workloads(size: Size) -> list[Workload]:
     """One connection each."""
     seconds = max(1, round(size.seconds))
+    # The stream's server closes first, so its port is not free for a minute.
+    again = "--uc-reuseaddr"
     at = f"--tcp -i 127.0.0.1 -p {PORT}"
     return [
         Workload(
             "tcp-ping-pong",
             WITH_SERVER.format(
-                server=f"sockperf server {at}", client=f"sockperf ping-pong {at} -t {seconds}"
+                server=f"sockperf server {at} {again}",
+                client=f"sockperf ping-pong {at} -t {seconds}",
             ),
             (Metric("latency", "us", "lower"),),
             parse_ping_pong,
