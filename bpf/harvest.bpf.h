@@ -116,10 +116,8 @@ static inline void harvest_measure(const struct task_struct *p, struct task_ctx 
 		s->ivh_run_ns[t->trial_on & 1] += run_ns;
 		s->ivh_wall_ns[t->trial_on & 1] += wall_ns;
 		ivh_trial_add(t->trial_on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
-		ivh_trial.verdict = trial_verdict(
-			ivh_trial.verdict, &ivh_trial.with, &ivh_trial.without,
-			steal_source == VAWARE_STEAL_KVM ? IVH_CLOCK_MARGIN : IVH_BEATS_MARGIN,
-			IVH_TRIAL_MIN_NS);
+		ivh_trial.verdict = trial_verdict(ivh_trial.verdict, &ivh_trial.with,
+						  &ivh_trial.without, IVH_MARGIN, IVH_TRIAL_MIN_NS);
 	}
 	t->trial_on = ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
 	t->trial_since_ns = now;

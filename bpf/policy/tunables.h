@@ -192,12 +192,11 @@
 #define IVH_TRIAL_MAX_NS (32 * TRIAL_EPOCH_NS)
 
 /*
- * To win, harvesting has to give tasks one in so many more of the time than they have without: by a
- * steal clock, and by beats, which miss most of the stops of a task that moves often: with a
- * competitor on each core it seemed to run for a fifth longer, and did a fifth less work.
+ * To win, harvesting has to give tasks one in so many more of the time than they have without. For
+ * a task that moves often seems to run for longer than it does: with a competitor on each core for
+ * a fifth longer by beats, and more by a steal clock as well, while it did a fifth less work.
  */
-#define IVH_CLOCK_MARGIN 16
-#define IVH_BEATS_MARGIN 3
+#define IVH_MARGIN 3
 
 /*
  * Wake-ups that a verdict on rescue needs of both kinds, and that are remembered. Of each vCPU one
