@@ -87,7 +87,7 @@ def test_wake_ups_do_not_wait_for_a_stopped_vcpu(guest, policy, counter):
         guest, STOPS, policy, lambda: share_of_long_waits(guest)
     )
     assert without > 0.15, "the host's stops did not hold up the wake-ups; the test says nothing"
-    assert with_it < without * 2 / 3, f"{without:.0%} waited long without it, {with_it:.0%} with"
+    assert with_it < without * 3 / 4, f"{without:.0%} waited long without it, {with_it:.0%} with"
     assert counter in said, said
 
 
