@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 BASE = ["preempt", "sync"]  # balance would help a stuck queue as well, later
 # vCPUs 2 and 3 are stopped for 80 ms of every 160; 0 and 1 share the other core.
 STOPS = "packed:2+duty:80/80@1"
-ROUNDS = 120  # so that chance does not decide
+ROUNDS = 160  # so that chance does not decide
 LONG_MS = 25  # far above what it takes to wake another vCPU, far below a stop
 SLOW = 3
 STRAGGLER = f"floating:2+quota:5/100:{SLOW}"
@@ -87,7 +87,7 @@ def test_wake_ups_do_not_wait_for_a_stopped_vcpu(guest, policy, counter):
         guest, STOPS, policy, lambda: share_of_long_waits(guest)
     )
     assert without > 0.15, "the host's stops did not hold up the wake-ups; the test says nothing"
-    assert with_it < without * 3 / 4, f"{without:.0%} waited long without it, {with_it:.0%} with"
+    assert with_it < without / 2, f"{without:.0%} waited long without it, {with_it:.0%} with"
     assert counter in said, said
 
 
