@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles bpf/*.bpf.c for this machine, against the shim instead of the framework's headers.
 
+#[path = "../../bpf/clang.rs"]
+mod clang;
+
 use std::env;
 use std::path::PathBuf;
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=../../bpf");
     println!("cargo:rerun-if-changed=shim");
-    println!("cargo:rerun-if-env-changed=BPF_CLANG");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // clang, as for BPF: the source uses its pragmas and builtins.
-    let clang = env::var("BPF_CLANG").ok().filter(|name| !name.is_empty());
     let mut build = cc::Build::new();
     build
-        .compiler(clang.as_deref().unwrap_or("clang"))
+        .compiler(clang::find("../..")?)
         .include("shim")
         .file("shim/state.c")
         .flag("-fno-strict-aliasing")
