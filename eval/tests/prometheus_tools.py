@@ -39,10 +39,16 @@ def promtool(*arguments: str, stdin: str = "") -> None:
 
 
 def value(page: str, series: str) -> float:
-    """The value of a series on a page of metrics."""
+    """The value of a series that has to be on a page of metrics."""
+    found = value_if_known(page, series)
+    assert found is not None, f"{series} is not in {page}"
+    return found
+
+
+def value_if_known(page: str, series: str) -> float | None:
+    """The value of a series on a page of metrics, None if it is not there (yet)."""
     found = re.search(rf"^{re.escape(series)} (\S+)$", page, re.M)
-    assert found, f"{series} is not in {page}"
-    return float(found[1])
+    return float(found[1]) if found else None
 
 
 def fetch(url: str, accept: str = "") -> str:

@@ -17,7 +17,7 @@ from guest_scheduler import (
     wait_until,
 )
 from lab.truth import difference
-from prometheus_tools import value
+from prometheus_tools import value_if_known
 from workloads import programs, sync
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
@@ -35,6 +35,11 @@ WORK_S = 6
 TRIES = 4
 
 
+def published(vm, series):
+    """What the daemon publishes for `series` now, None if it does not (yet)."""
+    return value_if_known(vm.run(METRICS, LIMIT_S).output, series)
+
+
 def without_and_with(vm, shape, policy, measure, once=IS_ENABLED, before=lambda: None):
     """What `measure()` gives without the policy and with it, and what the scheduler said.
 
@@ -49,7 +54,7 @@ def without_and_with(vm, shape, policy, measure, once=IS_ENABLED, before=lambda:
     configure(vm, policies(BASE))
     with GuestScheduler(vm, "--config", CONFIG) as scheduler:
         vm.shape(shape)
-        wait_until(lambda: value(vm.run(METRICS, LIMIT_S).output, once) == 1, once)
+        wait_until(lambda: published(vm, once) == 1, once)
         without = measure()
         scheduler.reconfigure(policies([*BASE, policy]), policy)
         before()
@@ -116,8 +121,7 @@ def test_ivh_leaves_a_vcpu_before_it_is_stopped(guest):
     """Each vCPU gets half of a core, in turns of 20 ms, so one task could have all of one."""
 
     def harvested_s():
-        on = 'scx_vaware_ivh_trial_wall_seconds_total{ivh="on"}'
-        return value(guest.run(METRICS, LIMIT_S).output, on)
+        return published(guest, 'scx_vaware_ivh_trial_wall_seconds_total{ivh="on"}') or 0
 
     def is_on():
         before_s = harvested_s()
