@@ -206,10 +206,10 @@ class Guests:
             return False
 
 
-def boot(kernel: str, binary: Path, vcpus: int = 4, shape: str = SHAPE) -> Vm:
+def boot(kernel: str, binary: Path, vcpus: int = 4, shape: str = SHAPE, append: str = "") -> Vm:
     """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
     try:
-        vm = Vm(kernel, vcpus=vcpus, shape=shape).up()
+        vm = Vm(kernel, vcpus=vcpus, shape=shape, append=append).up()
     except LabError as why:
         if why.exit_code == 69:
             pytest.skip(why.message)

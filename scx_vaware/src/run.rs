@@ -12,7 +12,7 @@ use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::failure::Failure;
 use userspace::http::Server;
-use userspace::kernel;
+use userspace::obstacles;
 use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
@@ -42,7 +42,7 @@ struct Daemon<'a> {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
-    kernel::check()?;
+    let facts = obstacles::check()?;
     let cgroups = CpuCgroups::find();
     if !config.allow_quota {
         cgroups.check()?;
@@ -52,6 +52,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         Listen::Off => None,
     };
     screen::print_cgroups(&cgroups);
+    screen::print_tickless(&facts);
 
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;

@@ -7,6 +7,7 @@ use probers::snapshot::VcpuSnapshot;
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
+use userspace::obstacles::KernelFacts;
 use userspace::policy::POLICIES;
 use userspace::scheduler::Scheduler;
 use userspace::stats::{
@@ -41,6 +42,13 @@ pub fn print_cgroups(cgroups: &CpuCgroups) {
                 first_of(names)
             );
         }
+    }
+}
+
+/// Say what a kernel booted with `nohz_full=` loses.
+pub fn print_tickless(facts: &KernelFacts) {
+    if let Some(note) = facts.tickless() {
+        eprintln!("scx_vaware: note: {note}");
     }
 }
 

@@ -1,20 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What this kernel can do, and what its sched_ext says of itself.
+//! The running kernel, and what its sched_ext says of itself.
 
 use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-
-use crate::failure::Failure;
 
 const SCHED_EXT: &str = "/sys/kernel/sched_ext";
 /// How the kernel half names itself; scx_utils may append versions.
 const OPS_NAME: &str = "scx_vaware";
-const BTF: &str = "/sys/kernel/btf/vmlinux";
-const CAP_SYS_ADMIN: u32 = 21;
-const CAP_PERFMON: u32 = 38;
-const CAP_BPF: u32 = 39;
 
 /// The release of the running kernel, such as `6.12.1-amd64`.
 pub fn release() -> String {
@@ -33,8 +26,12 @@ pub fn loaded_name() -> Option<String> {
 
 /// Whether sched_ext is enabled, and the scheduler is ours.
 pub fn enabled_as_us() -> bool {
-    state().as_deref() == Some("enabled")
-        && loaded_name().is_some_and(|name| name.starts_with(OPS_NAME))
+    state().as_deref() == Some("enabled") && loaded_name().as_deref().is_some_and(is_ours)
+}
+
+/// Whether a loaded scheduler of this name is this one, of any version.
+pub fn is_ours(name: &str) -> bool {
+    name.starts_with(OPS_NAME)
 }
 
 /// The kernel's counts of events that the loaded scheduler met, by name; none on kernels before 6.15.
@@ -61,62 +58,6 @@ pub fn wait_for_state(wanted: &str, limit: Duration) -> bool {
     }
 }
 
-/// Check that the scheduler can be loaded here and now. Changes nothing.
-///
-/// # Errors
-/// [`Failure::Unavailable`], [`Failure::Permission`] or [`Failure::Busy`], in this order.
-pub fn check() -> Result<(), Failure> {
-    let release = release();
-    if !Path::new(SCHED_EXT).is_dir() {
-        return Err(Failure::Unavailable(format!(
-            "kernel {release} has no sched_ext (there is no {SCHED_EXT}); boot a kernel from 6.12 \
-             on with CONFIG_SCHED_CLASS_EXT=y"
-        )));
-    }
-    if !Path::new(BTF).is_file() {
-        return Err(Failure::Unavailable(format!(
-            "kernel {release} has no type information (there is no {BTF}); boot one with \
-             CONFIG_DEBUG_INFO_BTF=y"
-        )));
-    }
-    let malformed = scx_utils::compat::malformed_scx_kfuncs();
-    if !malformed.is_empty() {
-        return Err(Failure::Unavailable(format!(
-            "kernel {release} describes {} of its sched_ext functions wrongly (such as {}), as \
-             kernels built with pahole before 1.26 do, and would refuse any scheduler; boot \
-             another build of it",
-            malformed.len(),
-            malformed[0]
-        )));
-    }
-    if !may_load(&read("/proc/self/status").unwrap_or_default()) {
-        return Err(Failure::Permission(
-            "loading a scheduler needs root, or the capabilities CAP_BPF and CAP_PERFMON; run it \
-             with sudo"
-                .into(),
-        ));
-    }
-    match state().as_deref() {
-        Some("disabled") => Ok(()),
-        found => Err(Failure::Busy(format!(
-            "sched_ext is {} with scheduler {}; stop that one first",
-            found.unwrap_or("in an unknown state"),
-            loaded_name().unwrap_or_else(|| "unknown".into())
-        ))),
-    }
-}
-
-/// Return whether a process with this `/proc/PID/status` has the rights to load a scheduler.
-fn may_load(status: &str) -> bool {
-    let effective = status
-        .lines()
-        .find_map(|line| line.strip_prefix("CapEff:"))
-        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0);
-    let has = |capability: u32| effective & (1 << capability) != 0;
-    has(CAP_SYS_ADMIN) || (has(CAP_BPF) && has(CAP_PERFMON))
-}
-
 /// The tick rates that Linux can be built with, in Hz.
 const TICK_RATES: [u64; 4] = [100, 250, 300, 1000];
 
@@ -140,19 +81,6 @@ fn read(path: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn two_capabilities_are_enough() {
-        assert!(may_load("Name:\tx\nCapEff:\t000000c000000000\n"));
-        assert!(may_load("CapEff:\t000001ffffffffff\n"));
-    }
-
-    #[test]
-    fn one_or_none_is_not() {
-        assert!(!may_load("CapEff:\t0000008000000000\n"));
-        assert!(!may_load("CapEff:\t0000000000000000\n"));
-        assert!(!may_load("nothing"));
-    }
 
     #[test]
     fn tick_follows_from_the_two_clocks() {

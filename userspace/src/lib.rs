@@ -16,6 +16,7 @@ pub mod kernel;
 pub mod levels;
 mod libbpf_log;
 pub mod metrics;
+pub mod obstacles;
 pub mod policy;
 pub mod probing;
 pub mod scheduler;

@@ -16,8 +16,7 @@ pub fn keep() {
     })));
 }
 
-/// What libbpf has said, for an error report.
+/// What libbpf has said, in lines.
 pub fn said() -> String {
-    let said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
-    format!("the kernel did not take the scheduler; please report this:\n{said}")
+    SAID.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use libbpf_rs::skel::Skel;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, OpenObject};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, MapHandle, OpenObject};
 use probers::hypervisor::{self, Announced};
 use probers::vcpus::Vcpus;
 use scx_utils::compat::{
@@ -23,10 +23,11 @@ use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
 use crate::inputs::Inputs;
+use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder};
 use crate::stats::{self, Stats};
-use crate::{intf, kernel, libbpf_log};
+use crate::{intf, kernel, libbpf_log, obstacles};
 
 const STATE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -68,22 +69,22 @@ impl<'a> Scheduler<'a> {
     /// `storage` holds what the kernel object needs for as long as the scheduler lives.
     ///
     /// # Errors
-    /// Those of [`kernel::check`]; otherwise what the kernel said. Nothing stays loaded.
+    /// Those of [`obstacles::check`]; otherwise what the kernel said. Nothing stays loaded.
     pub fn start(
         storage: &'a mut MaybeUninit<OpenObject>,
         config: &Config,
         activity: ActivityOptions,
     ) -> Result<Self, Failure> {
-        kernel::check()?;
+        obstacles::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
         let mut announced = hypervisor::announced();
         announced.kvm_steal_clock |= activity.trust_steal_clock;
         libbpf_log::keep();
-        let mut scheduler = Self::load(storage, config, activity, vcpus, announced)
-            .map_err(|error| error.context(libbpf_log::said()))?;
+        let mut scheduler =
+            Self::load(storage, config, activity, vcpus, announced).map_err(refused)?;
         scheduler.set_policies(config.policies)?;
         let Self { skel, .. } = &mut scheduler;
-        scheduler.link = Some(scx_ops_attach!(skel, vaware)?);
+        scheduler.link = Some(scx_ops_attach!(skel, vaware).map_err(refused)?);
         if !kernel::wait_for_state("enabled", STATE_LIMIT) {
             return Err(scheduler.end().and_then(End::into_failure).unwrap_or_else(|| {
                 anyhow!("the kernel did not enable the scheduler; see dmesg").into()
@@ -300,6 +301,19 @@ impl<'a> Scheduler<'a> {
         Err(anyhow!("the kernel has not confirmed that its own scheduler is back; see dmesg")
             .into())
     }
+}
+
+/// Why the kernel has refused a scheduler: what is known to do that, else its own words.
+fn refused(error: anyhow::Error) -> Failure {
+    let libbpf_said = libbpf_log::said();
+    let kind = error.downcast_ref::<libbpf_rs::Error>().map_or(ErrorKind::Other, |e| e.kind());
+    obstacles::obstacle(&KernelFacts::read(), Some(kind)).unwrap_or_else(|| {
+        anyhow!(
+            "the kernel refused the scheduler: {error:#}; please report this with what follows and \
+             the end of dmesg\n{libbpf_said}"
+        )
+        .into()
+    })
 }
 
 /// The text in a C buffer, up to its NUL or its end.

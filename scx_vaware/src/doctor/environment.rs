@@ -8,6 +8,7 @@ use probers::hypervisor::{Announced, Hypervisor};
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::failure::Failure;
 use userspace::kernel;
+use userspace::obstacles::{KernelFacts, obstacle};
 
 use super::finding::{Finding, Level};
 
@@ -21,9 +22,11 @@ const KNOWN_FAULTS: [(&str, &str); 1] = [(
 /// All checks of this kind.
 pub fn check(announced: Announced) -> Vec<Finding> {
     let cgroups = CpuCgroups::find();
+    let facts = KernelFacts::read();
     vec![
         kernel_release(),
-        loadable(kernel::check()),
+        loadable(&facts),
+        tickless(&facts),
         hypervisor(announced.hypervisor),
         container(&Place::read()),
         own_quota(),
@@ -42,24 +45,31 @@ fn kernel_release() -> Finding {
     }
 }
 
-/// What [`kernel::check`] says: sched_ext, type information, rights, another scheduler.
-fn loadable(checked: Result<(), Failure>) -> Finding {
+/// What [`obstacle`] says: kernel, how it was booted, rights, another scheduler.
+fn loadable(facts: &KernelFacts) -> Finding {
     const CHECK: &str = "loading the scheduler";
-    match checked {
-        Ok(()) => {
-            Finding::ok(CHECK, "sched_ext is there and free, and so are the rights to use it")
+    let Some(failure) = obstacle(facts, None) else {
+        return Finding::ok(CHECK, "sched_ext is there and free, and so are the rights to use it");
+    };
+    match failure {
+        Failure::Busy(_) if facts.loaded.as_deref().is_some_and(kernel::is_ours) => {
+            Finding::ok(CHECK, "scx_vaware is loaded already")
         }
-        Err(failure @ Failure::Permission(_)) => {
-            Finding::new(CHECK, Level::Unknown, failure.to_string())
+        Failure::Busy(why) => Finding::new(CHECK, Level::Warning, why),
+        // Somebody else may load it. Where BPF was tried, whoever has these capabilities may not.
+        Failure::Permission(why) if facts.bpf_errno == 0 => {
+            Finding::new(CHECK, Level::Unknown, why)
         }
-        Err(failure @ Failure::Busy(_)) => match kernel::loaded_name() {
-            Some(name) if name.starts_with("scx_vaware") => {
-                Finding::ok(CHECK, "scx_vaware is loaded already")
-            }
-            _ => Finding::new(CHECK, Level::Warning, failure.to_string()),
-        },
-        Err(failure) => Finding::new(CHECK, Level::Critical, failure.to_string())
+        failure => Finding::new(CHECK, Level::Critical, failure.to_string())
             .advise("scx_vaware probe works here all the same"),
+    }
+}
+
+fn tickless(facts: &KernelFacts) -> Finding {
+    const CHECK: &str = "vCPUs without a tick";
+    match facts.tickless() {
+        Some(loss) => Finding::new(CHECK, Level::Warning, loss),
+        None => Finding::ok(CHECK, "none"),
     }
 }
 
@@ -209,11 +219,22 @@ mod tests {
 
     #[test]
     fn each_obstacle_has_its_level() {
-        let unavailable = loadable(Err(Failure::Unavailable("no sched_ext; boot another".into())));
-        assert_eq!(unavailable.level, Level::Critical);
-        let permission = loadable(Err(Failure::Permission("run it with sudo".into())));
-        assert_eq!(permission.level, Level::Unknown);
-        assert_eq!(loadable(Ok(())).level, Level::Ok);
+        let good = KernelFacts::without_obstacles();
+        assert_eq!(loadable(&good).level, Level::Ok);
+        let level = |facts: KernelFacts| loadable(&facts).level;
+        let isolated = KernelFacts { command_line: "isolcpus=1".into(), ..good.clone() };
+        assert_eq!(level(isolated), Level::Critical);
+        assert_eq!(level(KernelFacts { status: String::new(), ..good.clone() }), Level::Unknown);
+        assert_eq!(level(KernelFacts { bpf_errno: 1, ..good.clone() }), Level::Critical);
+        let busy = |name: &str| KernelFacts {
+            state: Some("enabled".into()),
+            loaded: Some(name.into()),
+            ..good.clone()
+        };
+        assert_eq!(level(busy("scx_lavd")), Level::Warning);
+        assert_eq!(level(busy("scx_vaware_0.1.0")), Level::Ok);
+        let tickless_vcpus = KernelFacts { nohz_full: "1-3".into(), ..good };
+        assert_eq!(tickless(&tickless_vcpus).level, Level::Warning);
     }
 
     #[test]
