@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Where entities run that may run on several pCPUs, after kernel/sched/fair.c: placement at
+ * wake-up, the pull of a pCPU that falls idle, the periodic balance. All pCPUs are one domain.
+ */
+#include "model.h"
+
+#define HOT_NS 500000	      /* sysctl_sched_migration_cost */
+#define IMBALANCE_PERCENT 117 /* sd->imbalance_pct of a domain of cores */
+#define BUSY_FACTOR 16	      /* sd->busy_factor: a busy pCPU balances so much less often */
+#define CACHE_NICE_TRIES 1    /* sd->cache_nice_tries: then hot tasks move as well */
+
+static bool idle(const VtPcpu *p)
+{
+	return !p->curr && !p->rt.nr && !vt_fair_runnable(p);
+}
+
+/* select_idle_sibling() in short: the previous pCPU, an idle core, an idle pCPU, the previous. */
+VtPcpu *vt_balance_place(VtHost *h, VtEntity *e)
+{
+	bool stays = vt_mask_has(&e->allowed, e->pcpu);
+	int first = vt_mask_next(&e->allowed, 0), found = -1, start, i;
+
+	if (stays && (idle(&h->pcpu[e->pcpu]) || vt_mask_next(&e->allowed, first + 1) < 0))
+		return &h->pcpu[e->pcpu];
+	/* for_each_cpu_wrap() */
+	start = vt_mask_next(&e->allowed, e->pcpu + 1);
+	start = i = start < 0 ? first : start;
+	do {
+		const VtPcpu *p = &h->pcpu[i];
+
+		if (idle(p)) {
+			if (p->sibling < 0 || idle(&h->pcpu[p->sibling]))
+				return &h->pcpu[i];
+			if (found < 0)
+				found = i;
+		}
+		i = vt_mask_next(&e->allowed, i + 1);
+		if (i < 0)
+			i = first;
+	} while (i != start);
+	return &h->pcpu[found >= 0 ? found : stays ? e->pcpu : start];
+}
+
+/* can_migrate_task() of one that waits */
+static bool movable(const VtEntity *e, const VtPcpu *to, bool hot_too)
+{
+	return !e->delayed && vt_mask_has(&e->allowed, to->index) &&
+	       (hot_too || to->clock - e->seen_ns >= HOT_NS);
+}
+
+static VtEntity *first_movable(const VtPcpu *from, const VtPcpu *to, bool hot_too, int64_t most)
+{
+	VtEntity *e;
+
+	for (e = from->fair.first; e; e = e->next) {
+		if (movable(e, to, hot_too) && e->weight <= most)
+			return e;
+	}
+	return NULL;
+}
+
+static void pull(VtHost *h, VtEntity *e, VtPcpu *from, VtPcpu *to)
+{
+	vt_clock_to(from, to->clock);
+	vt_unqueue(h, e, VT_DEQUEUE_MIGRATE);
+	e->pcpu = to->index;
+	e->truth.migrations++;
+	vt_event(h, to->clock, to->index, e, VT_WHY_MIGRATED);
+	vt_queue(h, to, e);
+}
+
+/* cpu_load() in relation to what the pCPU gives */
+static int64_t relative_load(const VtPcpu *p)
+{
+	return vt_fair_load(p) * VT_PPM / p->capacity_ppm;
+}
+
+/*
+ * sched_balance_newidle(), without its guess whether the idle time is worth the search. Return
+ * true if something was found, which has been scheduled.
+ */
+bool vt_balance_newly_idle(VtHost *h, VtPcpu *p)
+{
+	VtPcpu *busiest = NULL;
+	VtEntity *e = NULL;
+	int64_t most = 0;
+	int i;
+
+	for (i = 1; i < h->nr_pcpus; i++) {
+		VtPcpu *from =
+			&h->pcpu[(p->index + i) % h->nr_pcpus]; /* as sd->groups goes round */
+		VtEntity *candidate;
+
+		if (!from->fair.nr || relative_load(from) <= most)
+			continue;
+		candidate = first_movable(from, p, false, INT64_MAX);
+		if (candidate) {
+			busiest = from;
+			e = candidate;
+			most = relative_load(from);
+		}
+	}
+	if (!e)
+		return false;
+	pull(h, e, busiest, p);
+	return p->curr;
+}
+
+/*
+ * sched_balance_rq() at the tick: pull from the pCPU with the most load, but not more than makes
+ * both even. After failures ever heavier tasks may move, so that an odd one goes round.
+ */
+void vt_balance_tick(VtHost *h, VtPcpu *p)
+{
+	int64_t total = 0, capacity = 0, local = relative_load(p), most = 0, imbalance;
+	int64_t interval;
+	VtPcpu *busiest = NULL;
+	VtEntity *e;
+	int i;
+
+	if (!h->balances || p->clock < p->balance_ns)
+		return;
+	/*
+	 * get_sd_balance_interval(): the domain's weight in ms. The rest of a real host's work
+	 * shifts balance and slices against each other; without that, some entity would never wait
+	 * then.
+	 */
+	interval = h->nr_pcpus * (p->curr ? BUSY_FACTOR : 1) * 1000000ll;
+	p->balance_ns = p->clock + interval * 3 / 4 + vt_random_below(h, interval / 2);
+	for (i = 0; i < h->nr_pcpus; i++) {
+		VtPcpu *from = &h->pcpu[(p->index + i) % h->nr_pcpus];
+
+		total += vt_fair_load(from);
+		capacity += from->capacity_ppm;
+		if (from != p && from->fair.nr && relative_load(from) > most) {
+			most = relative_load(from);
+			busiest = from;
+		}
+	}
+	if (!busiest || most * 100 <= local * IMBALANCE_PERCENT)
+		return;
+	/* calculate_imbalance() */
+	total = total * VT_PPM / capacity;
+	imbalance = most - total < total - local ? most - total : total - local;
+	imbalance = imbalance * p->capacity_ppm / VT_PPM;
+	if (!local)
+		imbalance = INT64_MAX >> 8; /* an idle one takes what waits */
+	e = first_movable(busiest, p, p->balance_failed > CACHE_NICE_TRIES,
+			  imbalance << (p->balance_failed > 8 ? 8 : p->balance_failed));
+	if (!e || imbalance <= 0) {
+		p->balance_failed++;
+		return;
+	}
+	p->balance_failed = 0;
+	pull(h, e, busiest, p);
+}
