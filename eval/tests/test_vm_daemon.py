@@ -58,6 +58,13 @@ def test_a_vcpu_with_little_to_do_does_not_look_as_if_it_were_not_shared(guest):
     assert max(shares) < 0.75
 
 
+def test_no_client_ends_it(guest):
+    with GuestScheduler(guest) as scheduler:
+        assert guest.run(f"{AS_NOBODY} {tool('hang_up.py')}", LIMIT_S).rc == 0
+        scheduler.expect_in_charge()
+        assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+
+
 def test_it_does_not_void_cpu_limits_unless_told_to(guest):
     limit = guest.run(
         f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "

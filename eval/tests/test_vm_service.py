@@ -67,17 +67,46 @@ def test_reload_tells_what_is_on(guest):
     wait_until(lambda: shown(guest, "StatusText")["StatusText"].endswith("on: sync"), "the reload")
 
 
-def test_it_comes_back_when_the_daemon_is_killed(guest):
-    start(guest)
-    before = shown(guest, "MainPID")["MainPID"]
-    assert guest.run(f"kill -9 {before}").rc == 0
+def expect_restart(vm: Vm, before: str) -> None:
+    """Wait until systemd runs another process than `before`, and that has the scheduler loaded."""
     wait_until(
         lambda: (
-            shown(guest, "MainPID")["MainPID"] not in ("0", before)
-            and sched_ext(guest).state == "enabled"
+            shown(vm, "MainPID")["MainPID"] not in ("0", before)
+            and sched_ext(vm).state == "enabled"
         ),
         "the restart",
     )
+
+
+@pytest.mark.parametrize("signal", ["KILL", "ABRT"])
+def test_it_comes_back_when_the_daemon_is_killed(guest, signal):
+    start(guest)
+    before = shown(guest, "MainPID")["MainPID"]
+    assert guest.run(f"kill -{signal} {before}").rc == 0
+    expect_restart(guest, before)
+
+
+def test_it_outlives_a_broken_pipe(guest):
+    start(guest)
+    before = shown(guest, "MainPID")["MainPID"]
+    assert guest.run(f"kill -PIPE {before}; sleep 1").rc == 0
+    assert shown(guest, "MainPID")["MainPID"] == before
+    assert sched_ext(guest).state == "enabled"
+
+
+@pytest.mark.parametrize("signal", ["TERM", "INT"])
+def test_it_stays_down_when_it_is_asked_to_end(guest, signal):
+    start(guest)
+    assert guest.run(f"kill -{signal} $(systemctl show -P MainPID scx_vaware)").rc == 0
+    wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "inactive", "the end")
+    expect_it_stays_down(guest, "inactive")
+
+
+def expect_it_stays_down(vm: Vm, state: str) -> None:
+    """Fail unless the unit is in `state` for longer than RestartSec."""
+    later = vm.run("sleep 7; systemctl show -P ActiveState scx_vaware", LIMIT_S)
+    assert later.output == f"{state}\n"
+    assert sched_ext(vm).state == "disabled"
 
 
 def test_it_stays_down_when_an_operator_ends_it(guest):
@@ -85,10 +114,7 @@ def test_it_stays_down_when_an_operator_ends_it(guest):
     assert guest.run("echo S >/proc/sysrq-trigger").rc == 0
     wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "failed", "the end")
     assert shown(guest, "ExecMainStatus")["ExecMainStatus"] == "87"
-    # Longer than RestartSec: a restart would have come by now.
-    later = guest.run("sleep 7; systemctl show -P ActiveState scx_vaware", LIMIT_S)
-    assert later.output == "failed\n"
-    assert sched_ext(guest).state == "disabled"
+    expect_it_stays_down(guest, "failed")
 
 
 def test_stop_brings_the_kernels_own_scheduler_back(guest):

@@ -18,10 +18,14 @@ use userspace::config::Settings;
 use userspace::failure::Failure;
 
 fn main() -> ExitCode {
-    // As other command-line tools: end quietly, and detach, when nobody reads the output any more.
-    // SAFETY: no other thread runs yet, and the default action is no code of ours.
-    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
-    match execute(cli::Arguments::parse().command()) {
+    let command = cli::Arguments::parse().command();
+    if !matches!(command, Command::Run(_)) {
+        // As other command-line tools: end quietly when nobody reads the output any more. The
+        // scheduler does not end for that, nor for a client that hangs up.
+        // SAFETY: no other thread runs yet, and the default action is no code of ours.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+    }
+    match execute(command) {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("scx_vaware: {failure}");

@@ -10,6 +10,7 @@ mod page;
 mod scheduling;
 mod vcpus;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::collector::Collector;
@@ -76,7 +77,7 @@ pub struct Sample {
     pub activity: Vec<Activity>,
     pub bans: Bans,
     /// What probing has found, and how long ago.
-    pub snapshot: Option<(VcpuSnapshot, Duration)>,
+    pub snapshot: Option<(Arc<VcpuSnapshot>, Duration)>,
     /// The kernel's own counts of events that sched_ext handled, by the kernel's names.
     pub kernel_events: Vec<(String, u64)>,
     pub cost: Cost,
@@ -97,7 +98,10 @@ pub struct Cost {
 /// Write `sample` as a page.
 pub fn render(sample: Sample, format: Format) -> String {
     let mut registry = Registry::default();
-    registry.sub_registry_with_prefix(PREFIX).register_collector(Box::new(Own(sample.clone())));
+    let sample = Arc::new(sample);
+    registry
+        .sub_registry_with_prefix(PREFIX)
+        .register_collector(Box::new(Own(Arc::clone(&sample))));
     registry.register_collector(Box::new(Process(sample)));
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -110,7 +114,7 @@ pub fn render(sample: Sample, format: Format) -> String {
 
 /// Everything whose name begins with the project's.
 #[derive(Debug)]
-struct Own(Sample);
+struct Own(Arc<Sample>);
 
 impl Collector for Own {
     fn encode(&self, encoder: DescriptorEncoder) -> std::fmt::Result {
@@ -126,7 +130,7 @@ impl Collector for Own {
 
 /// What every program's client library exports, under the names that dashboards know.
 #[derive(Debug)]
-struct Process(Sample);
+struct Process(Arc<Sample>);
 
 impl Collector for Process {
     fn encode(&self, encoder: DescriptorEncoder) -> std::fmt::Result {

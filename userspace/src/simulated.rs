@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A VM that does not exist, of any size: for tests, and to see what metrics cost with many vCPUs.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use probers::hypervisor::{Announced, Hypervisor};
@@ -30,7 +31,7 @@ pub fn sample(nr_vcpus: u32) -> Sample {
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
-        snapshot: Some((snapshot(nr_vcpus), Duration::from_millis(700))),
+        snapshot: Some((Arc::new(snapshot(nr_vcpus)), Duration::from_millis(700))),
         kernel_events: vec![("SCX_EV_SELECT_CPU_FALLBACK".into(), 3)],
         cost: Cost {
             cpu: Duration::from_secs(5),

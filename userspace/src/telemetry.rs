@@ -28,7 +28,7 @@ struct Board {
     vcpus: Vcpus,
     report: Report,
     beat: Instant,
-    counters: Option<Counters>,
+    counters: Option<Arc<Counters>>,
     snapshot: Option<(Arc<VcpuSnapshot>, Instant)>,
     bans: Bans,
     /// As it was on the last page.
@@ -62,7 +62,7 @@ impl Telemetry {
     /// The scheduler is loaded, and these are its counters.
     pub fn running(&self, counters: Counters, announced: Announced) {
         let mut board = self.board();
-        board.counters = Some(counters);
+        board.counters = Some(Arc::new(counters));
         board.activity = Vec::new();
         board.announced = announced;
         board.report.state = State::Running;
@@ -125,38 +125,54 @@ impl Telemetry {
         report
     }
 
-    /// The page of metrics as it is now.
+    /// The page of metrics as it is now. The control loop never waits for it: what takes time is
+    /// read and rendered after the board was copied.
     pub fn page(&self, format: Format) -> String {
         let began = Instant::now();
-        let report = self.report();
-        let mut board = self.board();
-        let counters = board.counters.as_ref();
-        let activity = counters.and_then(|counters| counters.activity().ok()).unwrap_or_default();
-        let activity = activity::not_before(activity, &board.activity);
-        let sample = Sample {
+        let mut sample = self.sample();
+        let counters = self.board().counters.clone();
+        if let Some(counters) = &counters {
+            sample.stats = counters.stats().ok();
+            sample.activity = counters.activity().unwrap_or_default();
+            sample.cost.programs = counters.programs();
+        }
+        {
+            let mut board = self.board();
+            let same = match (&counters, &board.counters) {
+                (Some(ours), Some(theirs)) => Arc::ptr_eq(ours, theirs),
+                _ => false,
+            };
+            if same {
+                sample.activity = activity::not_before(sample.activity, &board.activity);
+                board.activity = sample.activity.clone();
+            }
+        }
+        let page = render(sample, format);
+        self.board().last_scrape = began.elapsed();
+        page
+    }
+
+    /// What is known without the kernel half's counters.
+    fn sample(&self) -> Sample {
+        let (health, kernel_events) = (self.report(), kernel::events());
+        let (cpu, resident_bytes) = (own_cpu_time(), own_memory_bytes());
+        let board = self.board();
+        let last_scrape = board.last_scrape;
+        Sample {
             config: board.config.clone(),
             vcpus: board.vcpus.clone(),
             announced: board.announced,
-            health: report,
-            stats: counters.and_then(|counters| counters.stats().ok()),
-            activity: activity.clone(),
+            health,
+            stats: None,
+            activity: Vec::new(),
             bans: board.bans.clone(),
             snapshot: board
                 .snapshot
                 .as_ref()
-                .map(|(snapshot, since)| (VcpuSnapshot::clone(snapshot), since.elapsed())),
-            kernel_events: kernel::events(),
-            cost: Cost {
-                cpu: own_cpu_time(),
-                resident_bytes: own_memory_bytes(),
-                last_scrape: board.last_scrape,
-                programs: counters.map(Counters::programs).unwrap_or_default(),
-            },
-        };
-        let page = render(sample, format);
-        board.activity = activity;
-        board.last_scrape = began.elapsed();
-        page
+                .map(|(snapshot, since)| (Arc::clone(snapshot), since.elapsed())),
+            kernel_events,
+            cost: Cost { cpu, resident_bytes, last_scrape, programs: Vec::new() },
+        }
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
