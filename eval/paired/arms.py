@@ -2,14 +2,14 @@
 """Arms: the schedulers that are compared, and how one is put in charge of the guest and removed."""
 
 import contextlib
+import math
 import os
 import re
 import shlex
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGINT, SIGKILL
 
@@ -24,6 +24,10 @@ CFS_KERNEL = "6.1"  # the last stable series before EEVDF
 PEERS = ("scx_lavd", "scx_bpfland", "scx_cosmos")
 OURS = "scx_vaware"
 TWIN_MARK = "'"  # eevdf' is eevdf once more: the A/A comparison
+HALTPOLL = "+haltpoll"
+# Loads the guest's cpuidle driver without KVM's REALTIME hint; the driver asks for the governor of
+# its name (drivers/cpuidle/cpuidle-haltpoll.c, built into Debian's cloud kernels). Boot time only.
+HALTPOLL_APPEND = "cpuidle_haltpoll.force=1"
 
 ENABLE_TIMEOUT_S = 90.0  # scx_lavd loads for 22 s under TCG on idle cores
 DISABLE_TIMEOUT_S = 30.0
@@ -33,6 +37,7 @@ OUTPUT_LINES = 40  # of a scheduler that failed
 
 Guest = Vm | ThisMachine
 
+_IDLE = "cd /sys/devices/system/cpu/cpuidle && cat current_driver current_governor; true"
 _STATE = "cd /sys/kernel/sched_ext 2>/dev/null && cat state enable_seq root/ops 2>/dev/null || true"
 
 
@@ -40,16 +45,22 @@ _STATE = "cd /sys/kernel/sched_ext 2>/dev/null && cat state enable_seq root/ops 
 class Arm:
     """A scheduler by name; `command` is empty for the kernel's own.
 
-    `kernel` names that of the VM that it runs in, if it is not that of the others.
+    `kernel` and `append` (kernel command line) give it a VM of its own, where they are not "".
     """
 
     name: str
     command: tuple[str, ...] = ()
     kernel: str = ""
+    append: str = ""
+
+    @property
+    def boot(self) -> tuple[str, str]:
+        """Arms that agree in this share a VM."""
+        return self.kernel, self.append
 
     def twin(self) -> "Arm":
         """The same arm under another name, to compare it with itself."""
-        return Arm(self.name + TWIN_MARK, self.command, self.kernel)
+        return replace(self, name=self.name + TWIN_MARK)
 
 
 class ArmFailed(Exception):
@@ -63,13 +74,15 @@ class ArmFailed(Exception):
 def parse(text: str) -> Arm:
     """Read "eevdf", "cfs", "off", "scx_name", "scx_name:--flag value" or "NAME=scx_name:--flag".
 
-    "@KERNEL" behind a name or binary gives the arm a VM of its own. Raises LabError: 64 if the text
-    is no arm, 69 if there is no such binary.
+    "+haltpoll" or "@KERNEL" behind a name or binary gives the arm a VM of its own. Raises LabError:
+    64 if the text is no arm, 69 if there is no such binary.
     """
     found = re.fullmatch(r"(?:([\w.+-]+)=)?([^:=@\s]+)(?:@([\w.+~-]+))?(?::(.+))?", text.strip())
     if not found:
         raise LabError(f"'{text}' is no arm; write NAME, or NAME=BINARY:--flag value", EX_USAGE)
     name, binary, kernel, arguments = found.groups()
+    kernel, append = kernel or "", HALTPOLL_APPEND if binary.endswith(HALTPOLL) else ""
+    binary = binary.removesuffix(HALTPOLL)
     if binary == "cfs":
         binary, kernel, name = "kernel", kernel or CFS_KERNEL, name or "cfs"
     if binary == "off":
@@ -78,22 +91,24 @@ def parse(text: str) -> Arm:
     if binary in KERNEL_ARMS:
         if arguments:
             raise LabError(f"{binary} takes no arguments; write just {binary}", EX_USAGE)
-        return Arm(name or text.strip(), (), kernel or "")
+        return Arm(name or text.strip(), (), kernel, append)
     try:
         words = shlex.split(arguments or "")
     except ValueError as why:
         raise LabError(f"'{text}' is no arm ({why}); correct the quotes", EX_USAGE) from None
-    return Arm(name or text.strip(), (find_binary(binary), *words), kernel or "")
+    return Arm(name or text.strip(), (find_binary(binary), *words), kernel, append)
 
 
-def expand(text: str) -> list[str]:
+def expand(text: str, has_haltpoll: bool = False) -> list[str]:
     """The texts of several arms that one word stands for: `peers`, `ablations`, `all`.
 
-    Else the text itself. `all` has CFS only where its kernel is at hand.
+    Else the text itself. `all` has CFS where its kernel is at hand, and haltpoll where guests have
+    it.
     """
     if text == "all":
         has_cfs = any(kernels.matches(kernel.release, CFS_KERNEL) for kernel in kernels.all())
-        return ["eevdf", *["cfs"] * has_cfs, OURS, "off", *expand("peers")]
+        known = ["eevdf", *["eevdf" + HALTPOLL] * has_haltpoll, *["cfs"] * has_cfs]
+        return [*known, OURS, "off", *expand("peers")]
     if text == "peers":
         return [name for name in PEERS if _is_there(name)]
     if text == "ablations":
@@ -122,9 +137,9 @@ def _is_there(name: str) -> bool:
         return False
 
 
-def parse_list(texts: list[str]) -> list[Arm]:
+def parse_list(texts: list[str], has_haltpoll: bool = False) -> list[Arm]:
     """Read several arms, the first of which is the baseline. Raises LabError as parse does."""
-    arms = [parse(each) for text in texts for each in expand(text)]
+    arms = [parse(each) for text in texts for each in expand(text, has_haltpoll)]
     names = [arm.name for arm in arms]
     for name in names:
         if names.count(name) > 1:
@@ -203,17 +218,21 @@ class Charge:
 def in_charge(guest: Guest, arm: Arm, settle_s: float = 0.0) -> Iterator[Charge]:
     """Have the arm schedule the guest while the context lasts.
 
-    Raises ArmFailed if the scheduler does not start or does not leave, and LabError (75) if the VM
-    is gone. Whether it stays meanwhile, `check` of what this yields tells.
+    It begins after `settle_s` of the guest's time, under the kernel's own scheduler, too. Raises
+    ArmFailed if the scheduler does not start or does not leave, and LabError (75) if the VM is
+    gone. Whether it stays meanwhile, `check` of what this yields tells.
     """
     before = _wait_until_disabled(guest, "a scheduler from before is still there", None)
+    if arm.append == HALTPOLL_APPEND:
+        _require_haltpoll(guest)
     if not arm.command:
+        _ask(guest, "true", settle_s)
         yield Charge(guest, None, before)
         return
     handle = guest.spawn("exec " + shlex.join(arm.command))
     try:
         loaded = _wait_until_enabled(guest, handle, arm, before)
-        time.sleep(settle_s)
+        _ask(guest, "true", settle_s)
         yield Charge(guest, handle, loaded)
         _stop(guest, handle)
     except BaseException:
@@ -221,26 +240,44 @@ def in_charge(guest: Guest, arm: Arm, settle_s: float = 0.0) -> Iterator[Charge]
         raise
 
 
-def state(guest: Guest) -> SchedExt:
+def state(guest: Guest, after_s: float = 0.0) -> SchedExt:
     """sched_ext in the guest. Raises LabError (75) if the guest does not answer."""
+    lines = _ask(guest, _STATE, after_s).split()
+    return SchedExt(*lines[:3]) if lines else SchedExt("absent")
+
+
+def _ask(guest: Guest, command: str, after_s: float = 0.0) -> str:
+    """The output of a command, after a wait by the guest's time: virtual time is not the host's."""
     try:
-        lines = guest.run(_STATE, ANSWER_TIMEOUT_S).output.split()
+        return guest.run(f"sleep {after_s:g}; {command}", ANSWER_TIMEOUT_S + after_s).output
     except CommandTimeout:
         raise LabError(
             f"the guest did not answer for {ANSWER_TIMEOUT_S:g} s; start again with --resume",
             EX_NOT_UP,
         ) from None
-    return SchedExt(*lines[:3]) if lines else SchedExt("absent")
+
+
+def _polls(guest: Guest, timeout_s: float) -> Iterator[SchedExt]:
+    """sched_ext again and again, for so long by the guest's time; at least once."""
+    for number in range(1 + math.ceil(timeout_s / POLL_S)):
+        yield state(guest, POLL_S if number else 0.0)
+
+
+def _require_haltpoll(guest: Guest) -> None:
+    idle = _ask(guest, _IDLE).split()
+    if idle != ["haltpoll", "haltpoll"]:
+        raise ArmFailed(
+            f"cpuidle driver and governor are {' and '.join(idle) or 'missing'}, not haltpoll, "
+            "which needs KVM's interface in the guest",
+            "",
+        )
 
 
 def _wait_until_disabled(guest: Guest, complaint: str, handle: Handle | None) -> SchedExt:
-    deadline = time.monotonic() + DISABLE_TIMEOUT_S
-    while not (now := state(guest)).is_off:
-        if time.monotonic() > deadline:
-            told = handle.output if handle else ""
-            raise ArmFailed(f"{complaint}: sched_ext is {now.state}", told)
-        time.sleep(POLL_S)
-    return now
+    for now in _polls(guest, DISABLE_TIMEOUT_S):
+        if now.is_off:
+            return now
+    raise ArmFailed(f"{complaint}: sched_ext is {now.state}", handle.output if handle else "")
 
 
 def _wait_until_enabled(guest: Guest, handle: Handle, arm: Arm, before: SchedExt) -> SchedExt:
@@ -249,14 +286,11 @@ def _wait_until_enabled(guest: Guest, handle: Handle, arm: Arm, before: SchedExt
     The kernel raises enable_seq only after the state reads enabled (scx_enable() in
     kernel/sched/ext.c), so the arm is in when both have changed.
     """
-    deadline = time.monotonic() + ENABLE_TIMEOUT_S
-    while time.monotonic() < deadline:
-        now = state(guest)
+    for now in _polls(guest, ENABLE_TIMEOUT_S):
         if now.state == "enabled" and now.enable_seq != before.enable_seq and _is_of(now.ops, arm):
             return now
         if handle.rc is not None:
             raise ArmFailed(f"the scheduler ended with code {handle.rc} at start", handle.output)
-        time.sleep(POLL_S)
     raise ArmFailed(f"the scheduler was not enabled in {ENABLE_TIMEOUT_S:g} s", handle.output)
 
 

@@ -19,10 +19,11 @@ from lab import LabError, tool
 from lab.errors import EX_UNAVAILABLE
 from workloads import SUITES, Size, catalogue
 
-from . import arms, local, private, report, stage
+from . import arms, local, private, report, stage, stats
+from .plan import Plan
 from .progress import Progress
 from .records import Journal
-from .runner import Plan, Runner
+from .runner import Runner
 from .stage import LocalStage
 
 FORMAT = 1
@@ -30,9 +31,10 @@ ARMS = ("eevdf", "off", "scx_vaware")
 TOOL_TIMEOUT_S = 180
 # What is kept of a run: numbers and names that are the project's own.
 RUN_FIELDS = (
-    *("date", "workload", "arm", "block", "order", "pair", "ok", "failure", "metrics"),
-    *("latencies", "duration_s", "run_ns", "run_delay_ns", "baseline", "arms"),
-    *("kernel", "shape", "vcpus", "accel", "stolen_source", "place"),
+    *("date", "workload", "arm", "seed", "order", "ok", "failure", "metrics"),
+    *("latencies", "duration_s", "run_ns", "run_delay_ns", "baseline", "arms", "page_cells"),
+    *("settle_s", "rehearsed", "clock", "ns_per_instruction"),
+    *("kernel", "paravirt_time", "shape", "vcpus", "accel", "stolen_source", "place"),
 )
 FACTS = {
     "clocksource": "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -59,7 +61,10 @@ def main(argv: list[str]) -> int:
         help="of the comparison; default %(default)s",
     )
     parser.add_argument(
-        "--pairs", type=tool.positive, default=10, help="of the comparison; default 10"
+        "--blocks",
+        type=tool.positive,
+        default=stats.DEFAULT_BLOCKS,
+        help="of the comparison; default %(default)s",
     )
     parser.add_argument(
         "--seconds", type=tool.positive_seconds, default=4.0, help="per run; default 4"
@@ -155,12 +160,16 @@ def compare(runs_file: Path, options: argparse.Namespace) -> dict:
     except LabError as why:
         say(f"no comparison: {why}")
         return {"failure": str(why)}
-    plan = Plan(compared, chosen, options.pairs)
-    seed = journal.records[0]["seed"] if journal.records else f"{os.getpid():08x}"
+    plan = Plan(
+        compared,
+        chosen,
+        range(1, options.blocks + 1),
+        page_cells=(len(compared) - 1) * len(chosen),
+    )
     progress = Progress(name="bundle")
     failure = {}
     try:
-        Runner(place, plan, journal, seed, progress).compare()
+        Runner(place, plan, journal, progress).compare()
     except LabError as why:
         say(f"the comparison ended early: {why}")
         failure = {"failure": str(why)}

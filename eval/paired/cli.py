@@ -4,7 +4,6 @@
 import argparse
 import contextlib
 import datetime
-import random
 import shutil
 import sys
 from collections.abc import Iterator
@@ -15,22 +14,23 @@ from lab.errors import EX_UNAVAILABLE, EX_USAGE
 from lab.tool import make_parser, positive
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
-from . import arms, bpfcost, html, page, records, regress, report
+from . import arms, bpfcost, html, page, records, regress, report, stats
 from .arms import Arm
 from .options import (
     DEFAULT_ARMS,
-    DEFAULT_PAIRS,
     DEFAULT_SHAPE,
     DESCRIPTION,
     EPILOG,
     add_arm_options,
+    add_margin_option,
     add_run_options,
     add_vm_options,
 )
+from .plan import Plan, describe
 from .progress import Progress
 from .records import Journal
-from .runner import Plan, Runner
-from .stage import LabStage, LocalStage, Stage
+from .runner import Runner
+from .stage import VIRTUAL, WALL, LabStage, LocalStage, Stage, clocks
 
 EXIT_RUN_FAILED = 1
 FREE_BYTES_WANTED = 64 << 20
@@ -64,39 +64,56 @@ def _compare(argv: list[str]) -> int:
 
 def _run(options: argparse.Namespace, compared: list[Arm]) -> Journal:
     """The comparison that the options ask for; tables are printed also if it ends early."""
-    if options.until_aa_ratio and options.pairs:
-        raise LabError("--pairs and --until-aa-ratio exclude each other; give one", EX_USAGE)
     if options.resume and not options.out:
         raise LabError("--resume needs --out; name the file to go on with", EX_USAGE)
     _workloads(options, Size())  # speak up before a VM is booted
-    stage = _stage(options, compared)
-    for workload in _workloads(options, stage.size(options.seconds)):
+    stages = _stages(options, compared)
+    plans = [_plan(options, compared, stage, len(stages)) for stage in stages]
+    estimate_s = sum(
+        plan.wall_s(options.seconds, stage.facts) for plan, stage in zip(plans, stages, strict=True)
+    )
+    print(f"compare: {describe(plans, estimate_s)}", file=sys.stderr)
+    if options.dry_run:
+        return Journal(None)
+    for workload in plans[0].workloads:
         if workload.prepare:
             workload.prepare()
     out = Path(options.out or f"vaware-results/{datetime.datetime.now():%Y%m%d-%H%M%S}.jsonl")
     journal = Journal(out, options.resume)
     if shutil.disk_usage(out.parent).free < FREE_BYTES_WANTED:
         raise LabError(f"the disk of {out} is nearly full; make room, or give another --out")
+    records.require_one_page(
+        [*journal.records, stages[0].facts | plans[0].facts()],
+        "go on with the build and the options of the file, or give another --out",
+    )
     progress = Progress()
-    with _tables_at_the_end(journal, options), stage:
-        # Under KVM they do more than the lab's guess before it has booted.
-        plan = Plan(
-            compared,
-            _workloads(options, stage.size(options.seconds)),
-            options.max_pairs if options.until_aa_ratio else options.pairs or DEFAULT_PAIRS,
-            options.until_aa_ratio,
-            options.settle,
-            not options.no_warm_up,
-            options.rehearse,
-        )
-        try:
-            Runner(stage, plan, journal, _seed(journal, stage.facts, compared), progress).compare()
-        except KeyboardInterrupt:
-            progress.say(f"interrupted; go on with --out {out} --resume and the same options")
-            raise
-        finally:
-            progress.end()
+    try:
+        with _tables_at_the_end(journal, options):
+            for stage in stages:
+                with stage:
+                    # Under KVM workloads do more than was guessed before its accelerator is known.
+                    plan = _plan(options, compared, stage, len(stages))
+                    Runner(stage, plan, journal, progress).compare()
+    except KeyboardInterrupt:
+        progress.say(f"interrupted; go on with --out {out} --resume and the same options")
+        raise
+    finally:
+        progress.end()
     return journal
+
+
+def _plan(options: argparse.Namespace, compared: list[Arm], stage: Stage, shapes: int) -> Plan:
+    chosen = _workloads(options, stage.size(options.seconds))
+    return Plan(
+        compared,
+        chosen,
+        options.seeds or range(1, 1 + (options.blocks or stats.DEFAULT_BLOCKS)),
+        page_cells=(len(compared) - 1) * len(chosen) * shapes,
+        margin_ratio=options.margin,
+        settle_s=options.settle,
+        warm_up=not options.no_warm_up,
+        rehearse=options.rehearse,
+    )
 
 
 @contextlib.contextmanager
@@ -106,28 +123,36 @@ def _tables_at_the_end(journal: Journal, options: argparse.Namespace) -> Iterato
         yield
     finally:
         if journal.records:
-            print(report.render(journal.records, options.markdown), flush=True)
+            text = report.render(journal.records, options.markdown, options.margin)
+            print(text, flush=True)
             print(f"compare: the runs are in {journal.path}", file=sys.stderr)
             if options.html:
-                _write(options.html, html.render(journal.records))
+                _write(options.html, html.render(journal.records, options.margin))
 
 
-def _stage(options: argparse.Namespace, compared: list[Arm]) -> Stage:
+def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
+    """A stage for each shape; this machine if nothing asks for the lab."""
     in_lab = (options.lab, options.kernel, options.vcpus, options.shape, options.steal_clock)
-    if not any(in_lab):
-        return LocalStage(compared)
-    return LabStage(
-        compared,
-        options.shape or DEFAULT_SHAPE,
-        options.kernel,
-        options.vcpus,
-        options.memory,
-        options.steal_clock,
-    )
+    if not any(in_lab) and options.clock in (None, WALL):
+        return [LocalStage(compared)]
+    return [
+        LabStage(
+            compared,
+            shape,
+            options.kernel,
+            options.vcpus,
+            options.memory,
+            options.steal_clock,
+            options.clock or clocks()[0],
+            options.ns_per_instruction,
+        )
+        for shape in dict.fromkeys(options.shape or [DEFAULT_SHAPE])
+    ]
 
 
 def _arms(options: argparse.Namespace) -> list[Arm]:
-    return arms.parse_list([text for text in options.arms.split(",") if text] + options.arm)
+    texts = [text for text in options.arms.split(",") if text] + options.arm
+    return arms.parse_list(texts, has_haltpoll=(options.clock or clocks()[0]) == VIRTUAL)
 
 
 def _workloads(options: argparse.Namespace, size: Size) -> list[Workload]:
@@ -186,34 +211,12 @@ def _command(text: str, options: argparse.Namespace, every: dict[str, Workload])
         raise LabError(str(why), EX_USAGE) from None
 
 
-def _seed(journal: Journal, facts: dict, compared: list[Arm]) -> str:
-    """A fresh seed, or that of the file to go on with. Raises LabError (64) if it does not fit."""
-    if not journal.records:
-        return f"{random.randrange(1 << 32):08x}"
-    before = journal.records[-1]
-    ours = facts | {"arms": [arm.name for arm in compared]}
-    for name in (*records.CONDITIONS, "arms", "versions"):
-        if before.get(name) != ours[name]:
-            raise LabError(
-                f"the file was made with {name} {before.get(name)}, and this is {ours[name]}; "
-                "give the same options, or another --out",
-                EX_USAGE,
-            )
-    return before["seed"]
-
-
 def _old_new(argv: list[str]) -> int:
     parser = make_parser("compare OLD NEW", regress.__doc__)
     parser.add_argument("old", help="a result file, or a build of scx_vaware")
     parser.add_argument("new", help="the same of the version in question")
-    parser.add_argument(
-        "--margin",
-        type=float,
-        default=regress.MARGIN,
-        help=f"a loss up to this is none; default {regress.MARGIN}",
-    )
     parser.add_argument("--only", metavar="ARM", default=arms.OURS, help="of result files")
-    add_run_options(parser)
+    add_run_options(parser, regress.MARGIN_RATIO)
     options = parser.parse_args(argv)
     if regress.is_binary(options.old) != regress.is_binary(options.new):
         raise LabError("one of them is a program and the other is not; give two alike", EX_USAGE)
@@ -222,7 +225,10 @@ def _old_new(argv: list[str]) -> int:
             Arm(name, (str(Path(path).absolute()),))
             for name, path in (("old", options.old), ("new", options.new))
         ]
-        rows = regress.of_pairs(_run(options, compared).records, options.margin)
+        runs = _run(options, compared).records
+        if options.dry_run:
+            return 0
+        rows = regress.of_blocks(runs, options.margin)
     else:
         old, new = (records.read(path) for path in (options.old, options.new))
         rows = regress.of_files(old, new, options.only, options.margin)
@@ -237,9 +243,10 @@ def _report(argv: list[str]) -> int:
     parser.add_argument(
         "--page",
         metavar="FILE",
-        help="renew the sections of these conditions in a page of markdown",
+        help="write a page of markdown",
     )
     parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
+    add_margin_option(parser)
     parser.add_argument(
         "--timelines",
         action="append",
@@ -252,12 +259,12 @@ def _report(argv: list[str]) -> int:
     if not found:
         raise LabError("no run is in there yet; run compare with --out first", EX_UNAVAILABLE)
     if options.html:
-        _write(options.html, html.render(found, [_read(path) for path in options.timelines]))
+        timelines = [_read(path) for path in options.timelines]
+        _write(options.html, html.render(found, options.margin, timelines))
     elif options.page:
-        path = Path(options.page)
-        _write(options.page, page.update(_read(options.page) if path.exists() else "", found))
+        _write(options.page, page.render(found, options.margin))
     else:
-        print(report.render(found, options.markdown))
+        print(report.render(found, options.markdown, options.margin))
     return 0
 
 
@@ -291,7 +298,7 @@ def _bpfcost(argv: list[str]) -> int:
         options.kernel,
         options.vcpus or 4,
         options.memory,
-        options.shape or DEFAULT_SHAPE,
+        options.shape[0] if options.shape else DEFAULT_SHAPE,
         steal_clock=options.steal_clock,
     ) as vm:
         workload = catalogue(Size(vm.accel))["hackbench"]

@@ -5,27 +5,27 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from workloads import Size
-
 from . import plots, report
 from .report import Row, Table
+from .stats import MARGIN_RATIO
 
 STYLE = Path(__file__).with_name("page.css")
 COLOURS = 7
 INTRODUCTION = """\
-<p>Each line is a paired ratio against the baseline: right of 1 is better, whatever the unit. The
-bar is its 95 % interval (dotted, and in brackets: from the lowest to the highest of pairs that are
-too few for one), the grey band what the baseline reached against itself in the same blocks (A/A):
-what is within it is noise. A verdict needs the whole interval beyond 1, a Wilcoxon test
-below 0.05 after correction over the workloads, and a ratio beyond the band.</p>"""
+<p>Each line is a ratio to the baseline: right of 1 is better, whatever the unit. The bar is its
+exact 95 % interval over blocks, each of which is one seed; the grey band is the baseline's second
+turn against its first in the same blocks (A/A). Verdicts are corrected for stopping early and for
+the number of cells on this page: a bar beside 1 is not enough.</p>"""
 
 
-def render(runs: Sequence[dict], timelines: Sequence[str] = ()) -> str:
+def render(
+    runs: Sequence[dict], margin_ratio: float = MARGIN_RATIO, timelines: Sequence[str] = ()
+) -> str:
     """The page for these runs; `timelines` are pictures, as SVG or as whole HTML pages.
 
-    `runs` is not empty.
+    `runs` is not empty. Raises LabError (64) if they make no page.
     """
-    tables = report.tables(runs)
+    tables = report.tables(runs, margin_ratio)
     colours = _colours(tables)
     dates = sorted(run["date"] for run in runs if "date" in run) or ["", ""]
     body = [
@@ -39,7 +39,7 @@ def render(runs: Sequence[dict], timelines: Sequence[str] = ()) -> str:
     for number, table in enumerate(tables):
         body += [f'<h2 id="t{number}">{escape(table.title)}</h2>', _ratios(table, colours)]
         body += [f'<p class="remark">{escape(remark)}</p>' for remark in table.remarks]
-        body += [_latencies(table, colours), _numbers(table)]
+        body += [_latencies(table, colours), _numbers(table, margin_ratio)]
     body += _timelines(timelines)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -66,61 +66,27 @@ def _facts(runs: Sequence[dict]) -> str:
     for run in runs:
         if "machine" in run:
             facts.append(report.machine(run["machine"]))
-    facts += [report.versions(runs), *report.preparations(runs)]
-    if any(Size(run["accel"]).is_emulated for run in runs):
-        facts.append(
-            "The VM is emulated, so switches and wake-ups cost 20 to 30 times as much as on "
-            "hardware and a scheduler's own cost is magnified; only ratios mean anything"
-        )
+    facts += [report.versions(runs), report.preparation(runs), *report.caveats(runs)]
     return "".join(f"<li>{escape(fact)}</li>" for fact in dict.fromkeys(facts) if fact)
 
 
 def _overview(tables: Sequence[Table], colours: dict[str, int]) -> str:
-    """Where there are several tables: the mean ratio of each arm in each, and links."""
-    if len(tables) < 2:
-        return ""
-    arms = [arm for arm, colour in colours.items() if colour]
-    head = "".join(f'<th class="c{colours[arm]}">{escape(arm)}</th>' for arm in arms)
-    lines = []
-    for number, table in enumerate(tables):
-        cells = "".join(f"<td>{_overview_cell(table, arm)}</td>" for arm in arms)
-        lines.append(
-            f'<tr><td><a href="#t{number}">{escape(_short_title(table))}</a></td>{cells}</tr>'
-        )
-    return (
-        "<h2>All conditions</h2><p class='soft'>Geometric mean of the ratios over the workloads, "
-        "and how many are better and worse.</p>"
-        f"<div class='scroll'><table><tr><th></th>{head}</tr>{''.join(lines)}</table></div>"
+    """The headline, and links to the tables."""
+    links = "".join(
+        f'<li><a href="#t{number}">{escape(report.short_title(table))}</a></li>'
+        for number, table in enumerate(tables)
     )
-
-
-def _overview_cell(table: Table, arm: str) -> str:
-    rows = [row for row in table.rows if row.arm == arm and row.is_first]
-    if not rows:
-        return ""
-    better, worse = (sum(row.verdict == word for row in rows) for word in ("better", "worse"))
-    failed = sum(row.failures > 0 for row in rows)
-    counts = f"{_count(better, 'better')} / {_count(worse, 'worse')}"
-    mean = table.means.get(arm) or (rows[0].ratio if len(rows) == 1 else None)
-    told = f"{mean.ratio:.2f}" if mean else "-"
-    return f"{told} &nbsp;{counts} of {len(rows)}" + (f", {failed} failed" if failed else "")
-
-
-def _count(number: int, word: str) -> str:
-    return f'<span class="{word if number else "undecided"}">{number}</span>'
-
-
-def _short_title(table: Table) -> str:
-    """Short enough to leave room for numbers on a phone."""
-    run = table.runs[0]
-    return f"{run['shape']}, {run['vcpus']} vCPUs"
+    head = "".join(f"<th>{escape(name)}</th>" for name in report.SCORE_HEADER)
+    lines = "".join(
+        f'<tr><td class="c{colours.get(arm, 0)}">{escape(arm)}</td>{_tds(told)}</tr>'
+        for arm, *told in report.score_cells(tables)
+    )
+    return f"<div class='scroll'><table><tr>{head}</tr>{lines}</table></div><ul>{links}</ul>"
 
 
 def _ratios(table: Table, colours: dict[str, int]) -> str:
     first = [row for row in table.rows if row.is_first]
-    scale = plots.RatioScale(
-        [*(row.ratio for row in first), *(row.noise for row in first), *table.means.values()]
-    )
+    scale = plots.RatioScale([each for row in first for each in (row.ratio, row.noise)])
     axis = plots.ratio_axis(scale)
     axis = (
         f'<div class="row axis"><div></div><div class="plot-cell">{axis}</div>'
@@ -137,11 +103,6 @@ def _ratios(table: Table, colours: dict[str, int]) -> str:
             )
         plot = plots.ratio_row(scale, row.ratio, row.noise)
         parts.append(_line(row.arm, plot, report.interval(row.ratio), row.verdict, colours))
-    if table.means:
-        parts.append('<div class="workload">geometric mean</div>')
-    for arm, mean in table.means.items():
-        plot = plots.ratio_row(scale, mean, None)
-        parts.append(_line(arm, plot, report.interval(mean), "", colours))
     return "".join([*parts, axis])
 
 
@@ -177,7 +138,7 @@ def _latencies(table: Table, colours: dict[str, int]) -> str:
     )
 
 
-def _numbers(table: Table) -> str:
+def _numbers(table: Table, margin_ratio: float) -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in report.HEADER)
     lines = "".join(_tr(report.cells(row), row) for row in table.rows)
     tail = report.percentile_cells(table)
@@ -190,7 +151,7 @@ def _numbers(table: Table) -> str:
             "<p class='soft'>Percentiles of all runs together, where at least ten samples lie "
             f'beyond.</p><div class="scroll"><table><tr>{head}</tr>{lines}</table></div>'
         )
-    legend = escape(report.LEGEND).replace("\n", "<br>")
+    legend = escape(report.legend(margin_ratio)).replace("\n", "<br>")
     parts.append(f'<p class="soft">{legend}</p>')
     return f"<details><summary>All numbers</summary>{''.join(parts)}</details>"
 
@@ -198,7 +159,11 @@ def _numbers(table: Table) -> str:
 def _tr(cells: Sequence[str], row: Row | None = None) -> str:
     last = f' class="{escape(row.verdict.split(" ")[0])}"' if row else ""
     *most, end = cells
-    return f"<tr>{''.join(f'<td>{escape(c)}</td>' for c in most)}<td{last}>{escape(end)}</td></tr>"
+    return f"<tr>{_tds(most)}<td{last}>{escape(end)}</td></tr>"
+
+
+def _tds(cells: Sequence[str]) -> str:
+    return "".join(f"<td>{escape(cell)}</td>" for cell in cells)
 
 
 def _timelines(pictures: Sequence[str]) -> list[str]:

@@ -117,6 +117,19 @@ def tells_steal(patience_s: float = 0.0) -> bool:
     return any(vcpu.delay_ns for vcpu in ThisMachine().truth())
 
 
+def has_paravirt_time(config: str) -> bool:
+    """Whether a kernel of this configuration leaves stolen time out of a task's run time."""
+    return "CONFIG_PARAVIRT_TIME_ACCOUNTING=y\n" in config
+
+
+def paravirt_time() -> bool | None:
+    """The same of the running kernel; None if its configuration is not to be found."""
+    try:
+        return has_paravirt_time(Path(f"/boot/config-{os.uname().release}").read_text())
+    except OSError:
+        return None
+
+
 def hypervisor() -> str:
     """What this machine runs on, in a word: kvm, xen, microsoft, ..., none."""
     with contextlib.suppress(OSError):

@@ -21,7 +21,7 @@ class RatioScale:
         ends = [1 / 1.15, 1.15]
         for each in estimates:
             if each:
-                ends += each.span or (each.ratio, each.ratio)
+                ends += (each.low, each.high) if each.low else (each.ratio, each.ratio)
         low, high = max(min(ends), WIDEST[0]), min(max(ends), WIDEST[1])
         self._low, self._high = math.log(low) - 0.03, math.log(high) + 0.03
 
@@ -41,22 +41,22 @@ class RatioScale:
 
 
 def ratio_row(scale: RatioScale, estimate: Estimate | None, noise: Estimate | None) -> str:
-    """A ratio with its interval (thin: all of too few pairs), over the band of the noise floor."""
+    """A ratio with its interval, over the band of the noise."""
     middle, one = ROW_PX / 2, scale.at(1)
     parts = [_svg_open(ROW_PX, "ratio and interval")]
-    if noise and noise.span:
-        left, right = map(scale.at, noise.span)
+    if noise and noise.low:
+        left, right = scale.at(noise.low), scale.at(noise.high)
         parts.append(
             f'<rect class="noise" x="{left:.2f}%" width="{max(right - left, 0.3):.2f}%" '
             f'y="0" height="{ROW_PX}"/>'
         )
     parts.append(f'<line class="one" x1="{one:.2f}%" x2="{one:.2f}%" y1="0" y2="{ROW_PX}"/>')
     if estimate:
-        if estimate.span:
-            left, right = map(scale.at, estimate.span)
+        if estimate.low:
+            left, right = scale.at(estimate.low), scale.at(estimate.high)
             parts.append(
-                f'<line class="{"interval" if estimate.low else "few"}" x1="{left:.2f}%" '
-                f'x2="{right:.2f}%" y1="{middle}" y2="{middle}"/>'
+                f'<line class="interval" x1="{left:.2f}%" x2="{right:.2f}%" '
+                f'y1="{middle}" y2="{middle}"/>'
             )
         parts.append(
             f'<circle class="dot" cx="{scale.at(estimate.ratio):.2f}%" cy="{middle}" r="4"/>'

@@ -17,7 +17,6 @@ class Progress:
         self._name = name
         self._bar = out.isatty()
         self._total = self._finished = self._before = 0
-        self._skipped: set = set()
         self._began_s = time.monotonic()
         self._now = ""
 
@@ -38,11 +37,9 @@ class Progress:
         self._finished += 1
         self.say(line)
 
-    def skip(self, *what: object) -> None:
-        """A run will not take place."""
-        if what not in self._skipped:
-            self._skipped.add(what)
-            self._total -= 1
+    def expect(self, runs: int) -> None:
+        """At most so many runs are to come from now on."""
+        self._total = self._finished + runs
 
     def say(self, line: str) -> None:
         """A line of the log."""

@@ -1,28 +1,62 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Results on disk: JSON lines, one per run, each complete in itself.
 
-Fields: date, place (lab, local), kernel, kernels (of arms in VMs of their own), shape, vcpus,
-accel, machine, versions, seed, workload, command, note, baseline, arms, arm, arm_command,
-arm_kernel, block, order, pair, settle_s, rehearsed (a run before it did not count), ok, failure
-and output (of a failed run), metrics {name: {value, unit, better}}, latencies {upper bound: count}
-in the unit of the first metric, duration_s, run_ns and run_delay_ns (per vCPU: ran, and wanted to
-run and could not), stolen_source (who says so), neighbours_run_ns (of the VMs beside it).
+Fields: date, place (lab, local), kernel, paravirt_time (PARAVIRT_TIME_ACCOUNTING: true, false or
+null for unknown), shape, vcpus, accel, clock (virtual, wall, instructions), ns_per_instruction
+(null for wall), machine, versions, seed (the block), order (the arm's place in it), workload,
+command, note, baseline, arms, page_cells, arm, arm_command, arm_vm (of an arm in a VM of its own),
+settle_s, rehearsed (a run before it did not count), ok, failure and output (of a failed run),
+metrics {name: {value, unit, better}}, latencies {upper bound: count} in the unit of the first
+metric, duration_s (wall time), run_ns and run_delay_ns (per vCPU: ran, and wanted to run and could
+not), stolen_source (who says so), neighbours_run_ns (of the VMs beside it).
 """
 
 import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from lab import LabError
 from lab.errors import EX_UNAVAILABLE, EX_USAGE
 
-# What must be the same in all runs that are compared with each other.
-CONDITIONS = ("kernel", "shape", "vcpus", "accel")
+# What must be the same in all runs that are compared with each other, and may differ on a page.
+CONDITIONS = ("kernel", "paravirt_time", "shape", "vcpus", "accel")
+# What must be the same on a whole page.
+PAGE = {
+    "arms": "arm sets",
+    "baseline": "baselines",
+    "versions": "builds",
+    "settle_s": "settle times",
+    "rehearsed": "runs with and without a rehearsal",
+    "clock": "clocks",
+    "ns_per_instruction": "speeds of an instruction",
+}
 
 
 def conditions(record: dict) -> tuple:
     """The conditions of a run, as a key."""
     return tuple(record[name] for name in CONDITIONS)
+
+
+def require_one_page(runs: Iterable[dict], advice: str) -> None:
+    """Raise LabError (64), which ends with the advice, if these runs differ in PAGE."""
+    first = None
+    for run in runs:
+        first = first or run
+        for name, meaning in PAGE.items():
+            both = first.get(name), run.get(name)
+            if both[0] != both[1]:
+                told = " and ".join(_differing(one, other) for one, other in (both, both[::-1]))
+                raise LabError(
+                    f"the runs mix {meaning} ({told}), which make no page; {advice}", EX_USAGE
+                )
+
+
+def _differing(one: object, other: object) -> str:
+    """The part of `one` that is not in `other`, for people."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return ", ".join(f"{key} {value}" for key, value in (one.items() - other.items())) or "none"
+    return ", ".join(map(str, one)) if isinstance(one, list) else str(one)
 
 
 def read(path: str | Path) -> list[dict]:
@@ -39,10 +73,12 @@ def read(path: str | Path) -> list[dict]:
         try:
             record = json.loads(line)
             conditions(record)
-            record["metrics"], record["arm"], record["pair"]
+            record["metrics"], record["arm"], record["seed"], record["clock"]
         except (ValueError, KeyError, TypeError):
             raise LabError(
-                f"line {number} of {path} is no run; name a file that compare wrote", EX_USAGE
+                f"line {number} of {path} is no run of this version; name a file that this "
+                "version of compare wrote",
+                EX_USAGE,
             ) from None
         records.append(record)
     return records

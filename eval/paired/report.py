@@ -2,37 +2,40 @@
 """What the runs say: tables, as values, as text and as markdown."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from workloads.workload import is_known, percentile
+from workloads.workload import Size, is_known, percentile
 
 from . import records, stats
 from .arms import TWIN_MARK
-from .stats import Estimate
+from .stats import Estimate, Evidence
 
 HEADER = (
-    *("workload", "metric", "arm", "baseline", "arm's", "ratio", "A/A", "p", "delta"),
-    *("stolen", "pairs", "verdict"),
+    *("workload", "metric", "arm", "baseline", "arm's", "ratio", "A/A", "p"),
+    *("stolen", "blocks", "verdict"),
 )
 LEGEND = """\
-baseline, arm's: medians. ratio: paired, more than 1 is better, with its 95 % interval (BCa), or
-in brackets the lowest and highest pair where these are too few for an interval.
-A/A: the baseline against itself in the same blocks, which is the noise floor.
-p: Wilcoxon, Holm-corrected over the workloads. delta: Cliff's, 1 if every run of the arm wins.
-stolen: of the time that vCPUs wanted to run, the part taken under the baseline and the arm.
-A verdict needs the whole interval beyond 1, p below 0.05, and the ratio farther from 1 than A/A.
-Metrics other than a workload's first are not in the correction; their verdicts are in parentheses.\
+baseline, arm's: medians; the baseline's of both its turns. ratio: to the baseline, above 1 is
+better, with the exact 95 % t interval of this row alone. A block is one seed, and counts once.
+A/A: the baseline's second turn against its first. stolen: of the time that vCPUs wanted to run, the
+part taken under the baseline and the arm.
+p: corrected for a look after each block and, by Holm, for the number of cells of the page.
+Verdicts at p <= 0.05: better, worse, or level: within {margin:g} % of the baseline. Only the first
+metric of a workload has one.\
 """
+VERDICTS = ("better", "level", "worse")
 PERCENTILES = (50, 95, 99, 99.9)
 # Stolen time that differs by more than this between arms explains more than schedulers do.
 STOLEN_APART = 0.05
+# One of twenty intervals of A/A misses 1 by chance; by more than this, hardly one.
+AA_APART = 0.01
 
 
 @dataclass(frozen=True)
 class Row:
-    """One arm on one metric of one workload."""
+    """One arm on one metric of one workload; a cell of the page if the metric is the first."""
 
     workload: str
     metric: str
@@ -42,14 +45,20 @@ class Row:
     arm: str
     baseline_median: float | None
     arm_median: float | None
+    contrasts: Sequence[float]
+    aa_contrasts: Sequence[float]
     ratio: Estimate | None
     noise: Estimate | None
-    p: float
-    delta: float | None
     stolen: tuple[float, float] | None
-    pairs: int
+    blocks: int
     failures: int
-    verdict: str
+    p: float = 1.0
+    verdict: str = ""
+
+    @property
+    def is_cell(self) -> bool:
+        """Whether it has a verdict. An arm that failed once has, too: it failed."""
+        return self.is_first and not self.arm.endswith(TWIN_MARK)
 
 
 @dataclass(frozen=True)
@@ -59,26 +68,136 @@ class Table:
     title: str
     runs: list[dict]
     rows: list[Row]
-    means: dict[str, Estimate]  # geometric mean by arm, over the first metrics
     remarks: list[str]
 
 
-def tables(runs: Iterable[dict]) -> list[Table]:
-    """A table for each set of conditions and baseline, in the order of the runs."""
+@dataclass(frozen=True)
+class Score:
+    """How an arm did on a page: cells by verdict, and the cell with the lowest ratio."""
+
+    verdicts: Counter[str]
+    cells: int
+    worst: Row | None
+    where: str  # the worst cell's conditions
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Cells won, level, lost, undecided, failed."""
+        told = [self.verdicts[word] for word in (*VERDICTS, "undecided")]
+        return (*told, self.cells - sum(told))
+
+
+def tables(runs: Iterable[dict], margin_ratio: float = stats.MARGIN_RATIO) -> list[Table]:
+    """The tables of a page, one for each set of conditions, in the order of the runs.
+
+    Raises LabError (64) if the runs mix builds, arm sets or settle times: they make no page.
+    """
+    runs = list(runs)
+    records.require_one_page(runs, "report one comparison at a time, or run it again as a whole")
     by_conditions: dict[tuple, list[dict]] = defaultdict(list)
     for run in runs:
-        by_conditions[records.conditions(run) + (run["baseline"],)].append(run)
-    found = []
-    for (kernel, shape, vcpus, accel, baseline), some in by_conditions.items():
-        title = f"{shape}, {vcpus} vCPUs, kernel {kernel}, {accel.upper()}, baseline {baseline}"
-        found.append(Table(title, some, rows(some), means(some), _remarks(some, baseline)))
+        by_conditions[records.conditions(run)].append(run)
+    drafts = [
+        [row for each in by_workload(some).values() for row in _rows_of_workload(each)]
+        for some in by_conditions.values()
+    ]
+    cells = [row for rows in drafts for row in rows if row.is_cell]
+    family = max([len(cells), *(run.get("page_cells", 0) for run in runs)])
+    found = stats.verdicts([_evidence(row, margin_ratio) for row in cells], family)
+    judged = {id(row): verdict for row, verdict in zip(cells, found, strict=True)}
+    return [
+        Table(_title(some[0]), some, [_judged(row, judged) for row in rows], _remarks(some))
+        for some, rows in zip(by_conditions.values(), drafts, strict=True)
+    ]
+
+
+def _title(run: dict) -> str:
+    accel = "" if run["clock"] == "virtual" else f"{run['accel'].upper()}, "
+    return (
+        f"{run['shape']}, {run['vcpus']} vCPUs, kernel {kernel(run)}, {accel}{clock(run)}, "
+        f"baseline {run['baseline']}"
+    )
+
+
+def kernel(facts: dict) -> str:
+    """A kernel's release, and whether its clocks leave out stolen time, if that is known."""
+    has = {True: " with", False: " without"}.get(facts["paravirt_time"])
+    return facts["kernel"] + (f"{has} PARAVIRT_TIME_ACCOUNTING" if has else "")
+
+
+def clock(run: dict) -> str:
+    """By what time was measured."""
+    speed = f", {run['ns_per_instruction']:g} ns an instruction" if run["clock"] != "wall" else ""
+    return {"wall": "wall time", "virtual": "virtual time", "instructions": "counted instructions"}[
+        run["clock"]
+    ] + speed
+
+
+def _evidence(row: Row, margin_ratio: float) -> Evidence:
+    """Nothing is concluded on an arm that failed: the runs that it finished do not speak for it."""
+    if row.failures:
+        return Evidence()
+    return stats.evidence(row.contrasts, row.aa_contrasts, margin_ratio)
+
+
+def _judged(row: Row, judged: dict[int, tuple[str, float]]) -> Row:
+    if row.arm.endswith(TWIN_MARK):
+        return replace(row, verdict="A/A only")
+    verdict, p = judged.get(id(row), ("", 1.0))
+    return replace(row, p=p, verdict=f"failed {row.failures}x" if row.failures else verdict)
+
+
+def decided(runs: Iterable[dict], margin_ratio: float) -> set[tuple]:
+    """The cells that need no more blocks: conditions, workload and arm of each."""
+    return {
+        (*records.conditions(table.runs[0]), row.workload, row.arm)
+        for table in tables(runs, margin_ratio)
+        for row in table.rows
+        if row.verdict in VERDICTS
+    }
+
+
+def scores(page: Iterable[Table]) -> dict[str, Score]:
+    """The headline of a page, by arm: counts of cells, no mean over them."""
+    cells = defaultdict(list)
+    for table in page:
+        for row in table.rows:
+            if row.is_cell:
+                cells[row.arm].append((row, short_title(table)))
+    found = {}
+    for arm, some in cells.items():
+        known = [each for each in some if each[0].ratio]
+        worst, where = min(known, key=lambda each: each[0].ratio.ratio, default=(None, ""))
+        found[arm] = Score(Counter(row.verdict for row, _ in some), len(some), worst, where)
     return found
 
 
+SCORE_HEADER = ("arm", "won", "level", "lost", "undecided", "failed", "worst cell")
+
+
+def score_cells(page: Iterable[Table]) -> list[tuple[str, ...]]:
+    """The headline under SCORE_HEADER."""
+    return [
+        (
+            arm,
+            *map(str, score.counts),
+            f"{interval(score.worst.ratio)} {score.worst.workload}, {score.where}"
+            if score.worst
+            else "-",
+        )
+        for arm, score in scores(page).items()
+    ]
+
+
+def short_title(table: Table) -> str:
+    """Short enough to leave room for numbers on a phone."""
+    run = table.runs[0]
+    return f"{run['shape']}, {run['vcpus']} vCPUs"
+
+
 def noise(runs: list[dict], metric: str) -> Estimate | None:
-    """The A/A estimate of a workload's metric."""
-    baseline = runs[0]["baseline"] if runs else ""
-    return stats.estimate(logs(runs, metric, baseline + TWIN_MARK))
+    """The A/A estimate of a workload's metric: the baseline's second turn against its first."""
+    return stats.estimate(contrasts(runs, metric, runs[0]["baseline"] + TWIN_MARK))
 
 
 def compared_arms(runs: list[dict]) -> list[str]:
@@ -88,36 +207,11 @@ def compared_arms(runs: list[dict]) -> list[str]:
     return [name for name in names if name not in (baseline, baseline + TWIN_MARK)]
 
 
-def rows(runs: list[dict]) -> list[Row]:
-    """The rows of all workloads under one set of conditions, an arm without ratio included.
-
-    An arm that failed once has failed: the runs that it did finish do not speak for it.
-    """
-    found = [row for some in by_workload(runs).values() for row in _rows_of_workload(some)]
-    for arm in {row.arm for row in found}:
-        family = [i for i, row in enumerate(found) if row.arm == arm and row.is_first and row.ratio]
-        corrected = stats.holm([found[i].p for i in family])
-        for i, p in zip(family, corrected, strict=True):
-            found[i] = replace(found[i], p=p)
-    return [replace(row, verdict=_verdict(row)) for row in found]
-
-
 def by_workload(runs: Iterable[dict]) -> dict[str, list[dict]]:
     """The runs of each workload."""
     found = defaultdict(list)
     for run in runs:
         found[run["workload"]].append(run)
-    return found
-
-
-def means(runs: list[dict]) -> dict[str, Estimate]:
-    """The geometric mean of the ratios over the workloads, by arm; for two workloads or more."""
-    found = {}
-    for arm in compared_arms(runs):
-        groups = [logs(some, _first_metric(some), arm) for some in by_workload(runs).values()]
-        groups = [group for group in groups if group]
-        if len(groups) > 1 and (mean := stats.geometric_mean(groups)):
-            found[arm] = mean
     return found
 
 
@@ -140,22 +234,30 @@ def distributions(runs: list[dict]) -> dict[str, Counter[float]]:
     return {arm: counts for arm, counts in found.items() if counts.total()}
 
 
-def render(runs: list[dict], markdown: bool = False) -> str:
-    """The tables of all runs, one per set of conditions. "" without runs."""
+def render(
+    runs: list[dict], markdown: bool = False, margin_ratio: float = stats.MARGIN_RATIO
+) -> str:
+    """The page of all runs: its headline, then a table per set of conditions. "" without runs."""
+    draw = markdown_table if markdown else _text
+    page = tables(runs, margin_ratio)
     parts = []
-    for table in tables(runs):
-        lines = [cells(row) for row in table.rows]
-        lines += [_mean_cells(arm, mean) for arm, mean in table.means.items()]
+    if lines := score_cells(page):
+        parts += [draw(SCORE_HEADER, lines), ""]
+    for table in page:
         parts.append(f"### {table.title}\n" if markdown else table.title)
-        parts.append(markdown_table(HEADER, lines) if markdown else _text(HEADER, lines))
+        parts.append(draw(HEADER, [cells(row) for row in table.rows]))
         parts.extend(table.remarks)
         if tail := percentile_cells(table):
-            parts.append("")
             header = ("workload", "arm", "samples", *(f"p{each:g}" for each in PERCENTILES))
-            parts.append(markdown_table(header, tail) if markdown else _text(header, tail))
+            parts += ["", draw(header, tail)]
         parts.append("")
-    legend = "\n\n".join(LEGEND.split("\n")) if markdown else LEGEND
-    return "\n".join([*parts, legend]) if parts else ""
+    told = legend(margin_ratio)
+    return "\n".join([*parts, "\n\n".join(told.split("\n")) if markdown else told]) if parts else ""
+
+
+def legend(margin_ratio: float) -> str:
+    """What the columns mean."""
+    return LEGEND.format(margin=100 * margin_ratio)
 
 
 def versions(runs: Iterable[dict]) -> str:
@@ -167,14 +269,19 @@ def versions(runs: Iterable[dict]) -> str:
     return ", ".join(f"{name} {' and '.join(sorted(each))}" for name, each in sorted(found.items()))
 
 
-def preparations(runs: Iterable[dict]) -> list[str]:
-    """What a scheduler had before its runs counted, for people; nothing of older files."""
-    found = dict.fromkeys((run.get("settle_s"), run.get("rehearsed")) for run in runs)
+def preparation(runs: Sequence[dict]) -> str:
+    """What each arm had before its runs counted, for people."""
+    settled = f"each arm had {runs[0]['settle_s']:g} s to settle"
+    return settled + (", and a run that does not count" if runs[0]["rehearsed"] else "")
+
+
+def caveats(runs: Sequence[dict]) -> list[str]:
+    """What limits the meaning of runs by this clock."""
+    if runs[0]["clock"] != "wall" or not any(Size(run["accel"]).is_emulated for run in runs):
+        return []
     return [
-        f"before its runs a scheduler had {settle_s:g} s to settle"
-        + (", and a run that does not count" if rehearsed else "")
-        for settle_s, rehearsed in found
-        if settle_s is not None
+        "the VM is emulated, and time is the host's: switches and wake-ups cost 20 to 30 times as "
+        "much as on hardware, so a scheduler's own cost is magnified; only ratios mean anything"
     ]
 
 
@@ -184,25 +291,25 @@ def failed(runs: list[dict]) -> int:
 
 
 def values(runs: list[dict], metric: str, arm: str) -> dict[int, float]:
-    """An arm's values of a metric by pair."""
+    """An arm's values of a metric by block."""
     return {
-        run["pair"]: run["metrics"][metric]["value"]
+        run["seed"]: run["metrics"][metric]["value"]
         for run in runs
         if run["arm"] == arm and metric in run["metrics"]
     }
 
 
-def logs(runs: list[dict], metric: str, arm: str) -> list[float]:
-    """The log-ratios of an arm against the baseline, of one workload, in the order of the pairs."""
-    reference, own = values(runs, metric, runs[0]["baseline"]), values(runs, metric, arm)
+def contrasts(runs: list[dict], metric: str, arm: str) -> list[float]:
+    """An arm's contrasts by block, of one workload; those of the twin are with the baseline."""
+    if not runs:
+        return []
+    baseline = runs[0]["baseline"]
+    names = [baseline] if arm == baseline + TWIN_MARK else [baseline, baseline + TWIN_MARK]
     better = next(
         (run["metrics"][metric]["better"] for run in runs if metric in run["metrics"]), "lower"
     )
-    found = (
-        stats.log_ratio(reference[pair], own[pair], better)
-        for pair in sorted(reference.keys() & own.keys())
-    )
-    return [log for log in found if log is not None]
+    own, *reference = (values(runs, metric, name) for name in (arm, *names))
+    return stats.contrasts(own, reference, better)
 
 
 def stolen_ratio(runs: list[dict], arm: str) -> float | None:
@@ -223,9 +330,14 @@ def _rows_of_workload(runs: list[dict]) -> list[Row]:
     }
     found = []
     for number, (metric, meaning) in enumerate(metrics.items()):
-        reference, floor = values(runs, metric, baseline), noise(runs, metric)
+        reference = [
+            value
+            for name in (baseline, baseline + TWIN_MARK)
+            for value in values(runs, metric, name).values()
+        ]
         for arm in arms:
-            own, ratios = values(runs, metric, arm), logs(runs, metric, arm)
+            own, logs = values(runs, metric, arm), contrasts(runs, metric, arm)
+            of_blocks = [run for run in runs if run["seed"] in own]
             stolen = stolen_ratio(runs, baseline), stolen_ratio(runs, arm)
             found.append(
                 Row(
@@ -235,30 +347,18 @@ def _rows_of_workload(runs: list[dict]) -> list[Row]:
                     better=meaning["better"],
                     is_first=number == 0,
                     arm=arm,
-                    baseline_median=median(reference.values()) if reference else None,
+                    baseline_median=median(reference) if reference else None,
                     arm_median=median(own.values()) if own else None,
-                    ratio=stats.estimate(ratios),
-                    noise=floor,
-                    p=stats.p_value(ratios),
-                    delta=stats.cliffs_delta(
-                        [*reference.values()], [*own.values()], meaning["better"]
-                    ),
+                    contrasts=logs,
+                    aa_contrasts=contrasts(of_blocks, metric, baseline + TWIN_MARK),
+                    ratio=stats.estimate(logs),
+                    noise=noise(runs, metric),
                     stolen=None if None in stolen else stolen,
-                    pairs=len({run["pair"] for run in runs if run["arm"] == arm}),
+                    blocks=len({run["seed"] for run in runs if run["arm"] == arm}),
                     failures=sum(run["arm"] == arm and not run["ok"] for run in runs),
-                    verdict="",
                 )
             )
     return found
-
-
-def _verdict(row: Row) -> str:
-    if row.failures:
-        return f"failed {row.failures}x"
-    if row.arm.endswith(TWIN_MARK):
-        return "A/A only"
-    found = stats.verdict(row.ratio, row.noise, row.p if row.is_first else 0.0)
-    return found if row.is_first else f"({found})"
 
 
 def _first_metric(runs: list[dict]) -> str:
@@ -270,9 +370,10 @@ def _arm_rank(run: dict) -> int:
     return run["arms"].index(run["arm"]) if run["arm"] in run["arms"] else -1
 
 
-def _remarks(runs: list[dict], baseline: str) -> list[str]:
+def _remarks(runs: list[dict]) -> list[str]:
     """What a reader of the table must know of notes, lost runs, and stolen time that differs."""
     remarks = []
+    baseline = runs[0]["baseline"]
     own = (baseline, baseline + TWIN_MARK)
     for workload, some in by_workload(runs).items():
         if some[0].get("note"):
@@ -281,10 +382,10 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
         if lost:
             remarks.append(f"{workload}: {lost} runs of the baseline itself failed.")
         floor = noise(some, _first_metric(some))
-        if floor and floor.low and not floor.low <= 1 <= floor.high:
+        if floor and not floor.low * (1 - AA_APART) <= 1 <= floor.high * (1 + AA_APART):
             remarks.append(
-                f"{workload}: the baseline differs from itself ({interval(floor)}), so the machine "
-                "was not quiet: do not build on this row, run it again."
+                f"{workload}: the baseline differs from itself ({interval(floor)}): the order of "
+                "turns matters, or the machine was not quiet; do not build on this row."
             )
         reference = stolen_ratio(some, baseline)
         for arm in compared_arms(some):
@@ -296,11 +397,11 @@ def _remarks(runs: list[dict], baseline: str) -> list[str]:
                 )
         remarks += _neighbours(workload, some, baseline)
     remarks += failures(runs)
-    kernels = {name: each for run in runs for name, each in run.get("kernels", {}).items()}
-    of_arm = {run["arm"]: run.get("arm_kernel") for run in runs}
+    vms = {run["arm"]: run["arm_vm"] for run in runs if run.get("arm_vm")}
     for arm in compared_arms(runs):
-        if of_arm[arm]:
-            remarks.append(f"{arm}: a VM of its own, kernel {kernels.get(of_arm[arm])}.")
+        if vm := vms.get(arm):
+            booted = f", booted with {vm['append']}" if vm["append"] else ""
+            remarks.append(f"{arm}: a VM of its own, kernel {kernel(vm)}{booted}.")
     if any(run.get("stolen_source", "").startswith("none") for run in runs):
         remarks.append("The hypervisor has told no stolen time; 0 may mean that it never does.")
     return remarks
@@ -342,7 +443,7 @@ def machine(facts: dict) -> str:
 
 def cells(row: Row) -> tuple[str, ...]:
     """The row under HEADER."""
-    used = row.ratio.pairs if row.ratio else 0
+    used = len(row.contrasts)
     return (
         row.workload,
         f"{row.metric} ({row.unit})" if row.unit else row.metric,
@@ -351,17 +452,11 @@ def cells(row: Row) -> tuple[str, ...]:
         number(row.arm_median),
         interval(row.ratio),
         interval(row.noise),
-        f"{row.p:.3f}" if row.is_first and row.ratio else "",
-        "" if row.delta is None else f"{row.delta:+.2f}",
+        f"{row.p:.2g}" if row.is_cell and row.ratio else "",
         "/".join(f"{part:.0%}" for part in row.stolen) if row.stolen else "",
-        str(used) if used == row.pairs else f"{used} of {row.pairs}",
+        str(used) if used == row.blocks else f"{used} of {row.blocks}",
         row.verdict,
     )
-
-
-def _mean_cells(arm: str, mean: Estimate) -> tuple[str, ...]:
-    cells = ("geometric mean", "", arm, "", "", interval(mean))
-    return cells + ("",) * (len(HEADER) - len(cells))
 
 
 def percentile_cells(table: Table) -> list[tuple[str, ...]]:
@@ -385,10 +480,9 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
     if estimate is None:
         return "-"
     ratio = f"{estimate.ratio:.{digits}f}"
-    if estimate.span is None:
-        return f"{ratio} (pairs: {estimate.pairs})"
-    low, high = (f"{end:.{digits}f}" for end in estimate.span)
-    return f"{ratio} ({low}-{high})" if estimate.low > 0 else f"{ratio} [{low}, {high}]"
+    if not estimate.low:
+        return f"{ratio} (blocks: {estimate.blocks})"
+    return f"{ratio} ({estimate.low:.{digits}f}-{estimate.high:.{digits}f})"
 
 
 def markdown_table(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:

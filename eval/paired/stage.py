@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError, Vm, host, presets, shapes, truth
+from lab import Kernel, LabError, Vm, accel, host, kernels, presets, shapes, truth
 from lab.errors import EX_NOT_UP, EX_USAGE
 from workloads import Size
 
@@ -18,6 +18,12 @@ from . import arms, local
 from .arms import Arm, Guest
 
 LOCAL_SHAPE = "this machine"
+WALL, VIRTUAL, INSTRUCTIONS = CLOCKS = ("wall", "virtual", "instructions")
+
+
+def clocks() -> tuple[str, ...]:
+    """The clocks that the lab has, the default first."""
+    return (WALL,)
 
 
 class Stage:
@@ -38,9 +44,13 @@ class Stage:
         """How large workloads should be here."""
         raise NotImplementedError
 
-    def guests(self) -> list[Guest]:
-        """All machines that workloads run on."""
+    def ready(self, arm: Arm, seed: int) -> Guest | None:
+        """Have the machine for this arm and block up; returns it if it is new."""
         raise NotImplementedError
+
+    def facts_of(self, arm: Arm) -> dict:
+        """What goes into the records of this arm besides."""
+        return {}
 
     @contextlib.contextmanager
     def take(self, arm: Arm) -> Iterator[Guest]:
@@ -62,18 +72,21 @@ class LocalStage(Stage):
     """This machine, as its hypervisor shapes it."""
 
     def __init__(self, compared: list[Arm]):
-        if other := [arm.name for arm in compared if arm.kernel]:
+        if other := [arm.name for arm in compared if any(arm.boot)]:
             raise LabError(
-                f"{other[0]} needs a kernel of its own, and this machine has one; add --lab",
-                EX_USAGE,
+                f"{other[0]} needs a boot of its own, and this machine is up; add --lab", EX_USAGE
             )
         local.require()
         self.machine = local.ThisMachine()
+        self._was_ready = False
         tells = local.tells_steal()
         self.facts = {
             "place": "local",
             "kernel": os.uname().release,
+            "paravirt_time": local.paravirt_time(),
             "shape": LOCAL_SHAPE,
+            "clock": WALL,
+            "ns_per_instruction": None,
             "vcpus": len(os.sched_getaffinity(0)),
             "accel": local.hypervisor(),
             "stolen_source": "/proc/stat" if tells else "none: no stolen time was ever told",
@@ -85,8 +98,9 @@ class LocalStage(Stage):
         vcpus = self.facts["vcpus"]
         return Size(self.facts["accel"], vcpus, vcpus, seconds)
 
-    def guests(self) -> list[Guest]:
-        return [self.machine]
+    def ready(self, arm: Arm, seed: int) -> Guest | None:
+        self._was_ready, was_ready = True, self._was_ready
+        return None if was_ready else self.machine
 
     @contextlib.contextmanager
     def take(self, arm: Arm) -> Iterator[Guest]:
@@ -94,10 +108,12 @@ class LocalStage(Stage):
 
 
 class LabStage(Stage):
-    """VMs of one shape, one for each kernel that an arm asks for; a VM is shaped in its turn only.
+    """VMs of one shape, one for each boot that the arms ask for; a VM is shaped in its turn only.
 
     `shape` is one of lab.shapes or the name of a preset, whose number of vCPUs holds if `vcpus` is
-    None. `steal_clock`: KVM's is imitated in the guests' memory.
+    None. `steal_clock`: KVM's is imitated in the guests' memory. Under a clock other than "wall"
+    one VM is up at a time, and boots with the seed of the block: it sets the simulated host's
+    phases.
     """
 
     def __init__(
@@ -108,50 +124,67 @@ class LabStage(Stage):
         vcpus: int | None = None,
         memory_mib: int = 3072,
         steal_clock: bool = False,
+        clock: str = WALL,
+        ns_per_instruction: float | None = None,
     ):
-        self._steal_clock = steal_clock
+        if clock not in clocks():
+            raise LabError(f"the lab has no clock '{clock}' here; leave --clock away", EX_USAGE)
         self.preset = presets.find(shape, vcpus)
+        if clock != WALL and (len(self.preset.phases) > 1 or self.preset.neighbours):
+            raise LabError(f"'{shape}' changes by wall time; add --clock wall", EX_USAGE)
+        self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED}
+        self._options |= {"vcpus": self.preset.vcpus, "steal_clock": steal_clock}
+        self._clock = {} if clock == WALL else {"clock": clock}
+        if clock != WALL:
+            self._clock["ns_per_instruction"] = ns_per_instruction
         self._kernel = kernel
-        self._memory_mib = memory_mib
-        self._vms: dict[str, Vm] = {}
+        self._kernels: dict[str, Kernel] = {}
+        self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
+        self._up_with: dict = {}
         self._neighbours: list[Vm] = []
         self._stack = contextlib.ExitStack()
         self._binaries = sorted({arm.command[0] for arm in compared if arm.command})
-        self._wanted = list(dict.fromkeys(arm.kernel for arm in compared))
+        self._boots = list(dict.fromkeys(arm.boot for arm in compared))
         self.facts = {
             "place": "lab",
             "shape": f"{shape}, imitated steal clock" if steal_clock else shape,
             "vcpus": self.preset.vcpus,
             "memory_mib": memory_mib,
+            "clock": clock,
+            "ns_per_instruction": ns_per_instruction if clock != WALL else None,
             "stolen_source": "run_delay of the vCPU threads on the host",
             "versions": {"qemu": host.qemu().version} | _versions(compared),
             "machine": machine(),
         }
 
     def __enter__(self) -> "LabStage":
-        with self._stack:
-            for name in self._wanted:
-                self._vms[name] = self._boot(name or self._kernel)
-            self._neighbours = [self._boot(self._kernel) for _ in self.preset.neighbours]
-            self._stack = self._stack.pop_all()
-        first = self._vms[self._wanted[0]]
-        self.facts |= {"kernel": first.kernel.release, "accel": first.accel}
-        self.facts["kernels"] = {name: vm.kernel.release for name, vm in self._vms.items() if name}
+        for name, _ in self._boots:
+            self._kernels[name] = kernels.find(name or self._kernel)
+        first = self._kernels[self._boots[0][0]]
+        self.facts |= _kernel_facts(first)
+        self.facts["accel"] = accel.choose(first) if self.facts["clock"] == WALL else "tcg"
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def _boot(self, kernel: str | None) -> Vm:
-        vm = self._stack.enter_context(
-            Vm(
-                kernel,
-                self.preset.vcpus,
-                self._memory_mib,
-                shapes.UNSHAPED,
-                steal_clock=self._steal_clock,
-            )
-        )
+    def ready(self, arm: Arm, seed: int) -> Guest | None:
+        clock = self._clock | {"seed": seed} if self._clock else {}
+        if arm.boot in self._vms and clock == self._up_with:
+            return None
+        if clock:
+            self._stack.close()
+            self._vms.clear()
+        elif not self._vms:
+            self._neighbours = [self._boot(("", ""), {}) for _ in self.preset.neighbours]
+        self._up_with = clock
+        self._vms[arm.boot] = self._boot(arm.boot, clock)
+        return self._vms[arm.boot]
+
+    def _boot(self, boot: tuple[str, str], clock: dict) -> Vm:
+        kernel, append = boot
+        vm = Vm(kernel or self._kernel, append=append, **self._options, **clock)
+        self._stack.enter_context(vm)
         for binary in self._binaries:  # the guest does not see the host's /tmp
             name = shlex.quote(binary)
             if vm.run(f"test -x {name} || {{ mkdir -p $(dirname {name}); false; }}").rc:
@@ -160,15 +193,16 @@ class LabStage(Stage):
 
     def size(self, seconds: float) -> Size:
         cores = min(self.preset.vcpus, len(shapes.host_cores()))
-        accel = next(iter(self._vms.values())).accel if self._vms else "tcg"
-        return Size(accel, self.preset.vcpus, cores, seconds)
+        return Size(self.facts.get("accel", "tcg"), self.preset.vcpus, cores, seconds)
 
-    def guests(self) -> list[Guest]:
-        return list(self._vms.values())
+    def facts_of(self, arm: Arm) -> dict:
+        if arm.boot == self._boots[0]:
+            return {}
+        return {"arm_vm": _kernel_facts(self._kernels[arm.kernel]) | {"append": arm.append}}
 
     @contextlib.contextmanager
     def take(self, arm: Arm) -> Iterator[Guest]:
-        vm = self._vms[arm.kernel]
+        vm = self._vms[arm.boot]
         vm.shape(self.preset.phases[0].shape)
         try:
             yield vm
@@ -245,6 +279,13 @@ def _work(vms: list[Vm], commands: tuple[str, ...]) -> Iterator[None]:
             with contextlib.suppress(LabError):
                 handle.kill(9)
                 handle.wait(5)
+
+
+def _kernel_facts(kernel: Kernel) -> dict:
+    return {
+        "kernel": kernel.release,
+        "paravirt_time": local.has_paravirt_time(kernel.config.read_text()),
+    }
 
 
 def machine() -> dict:

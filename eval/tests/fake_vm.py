@@ -64,6 +64,8 @@ class FakeVm:
         self.ops = ""
         self.scheduler: FakeScheduler | None = None
         self.clock_ns = 0
+        self.idle = "none\nmenu\n"
+        self.slept_s: list[float] = []
 
     @property
     def in_charge(self) -> bool:
@@ -84,6 +86,11 @@ class FakeVm:
     def run(self, cmd: str, timeout_s: float = 120) -> Result:
         if "/sys/kernel/sched_ext" in cmd:
             return Result(0, self.read_sched_ext())
+        if "/cpuidle" in cmd:
+            return Result(0, self.idle)
+        if cmd.startswith("sleep"):
+            self.slept_s.append(float(cmd.removeprefix("sleep ").split(";")[0]))
+            return Result(0, "")
         if cmd == runner.SWEEP:
             return Result(0, "")
         return self.workload(self)
@@ -104,12 +111,14 @@ class FakeStage(Stage):
         self.vm = vm
         self.facts = facts
         self.taken: list[str] = []
+        self.was_ready = False
 
     def size(self, seconds: float) -> Size:
         return Size(seconds=seconds)
 
-    def guests(self) -> list[FakeVm]:
-        return [self.vm]
+    def ready(self, arm, seed: int) -> FakeVm | None:
+        self.was_ready, was_ready = True, self.was_ready
+        return None if was_ready else self.vm
 
     @contextlib.contextmanager
     def take(self, arm):

@@ -10,7 +10,7 @@ import socket
 
 import pytest
 from lab import LabError
-from paired import bundle, private
+from paired import bundle, private, records
 from paired.stage import Stage
 from workloads import Size, Workload
 
@@ -78,7 +78,7 @@ def test_a_bundle_without_a_comparison_is_written_and_names_nobody(tmp_path, mon
         },
     )
     out = tmp_path / "bundle.json.gz"
-    options = argparse.Namespace(no_comparison=True, pairs=2, seconds=1.0)
+    options = argparse.Namespace(no_comparison=True, blocks=2, seconds=1.0)
     assert bundle.write(out, options) == 0
     text = read(out)
     assert {"facts", "doctor", "probe"} <= json.loads(text).keys()
@@ -106,7 +106,7 @@ def test_no_comparison_is_said_and_the_rest_is_kept(tmp_path, monkeypatch, capsy
 
 def test_a_comparison_that_ends_early_is_said_and_the_rest_is_kept(tmp_path, monkeypatch):
     class Broken(Stage):
-        facts = {"versions": {}, "kernel": "7.2"}
+        facts = dict.fromkeys(records.CONDITIONS, "?") | {"versions": {}}
 
         def __init__(self, compared):
             pass
@@ -114,7 +114,7 @@ def test_a_comparison_that_ends_early_is_said_and_the_rest_is_kept(tmp_path, mon
         def size(self, seconds):
             return Size("kvm", seconds=seconds)
 
-        def guests(self):
+        def ready(self, arm, seed):
             raise LabError("a workload cannot be set up; make room")
 
     monkeypatch.setattr(bundle, "LocalStage", Broken)

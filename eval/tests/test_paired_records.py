@@ -8,32 +8,38 @@ from pathlib import Path
 
 import pytest
 from lab import LabError
-from paired import arms, bpfcost, cli, page, report
+from paired import arms, bpfcost, cli, options, page, report
 from paired.progress import Progress
 from paired.records import Journal, read
 
 
-def run_of(arm: str, pair: int, value: float, **more) -> dict:
+def run_of(arm: str, seed: int, value: float, **more) -> dict:
     metrics = {"time": {"value": value, "unit": "s", "better": "lower"}}
     return {
         "kernel": "7.2",
         "shape": "floating:2",
         "vcpus": 4,
         "accel": "tcg",
+        "paravirt_time": False,
+        "clock": "wall",
+        "ns_per_instruction": None,
+        "settle_s": 12.0,
+        "rehearsed": False,
+        "versions": {"repository": "abc"},
         "workload": "hackbench",
         "baseline": "eevdf",
         "arms": ["eevdf", "scx_a"],
         "arm": arm,
-        "pair": pair,
+        "seed": seed,
         "ok": True,
         "metrics": metrics,
     } | more
 
 
-def some_runs(pairs: int = 10, **more) -> list[dict]:
+def some_runs(blocks: int = 10, **more) -> list[dict]:
     return [
-        run_of(arm, pair, value, **more)
-        for pair in range(pairs)
+        run_of(arm, seed, value, **more)
+        for seed in range(blocks)
         for arm, value in (("eevdf", 4.0), ("eevdf'", 4.0), ("scx_a", 5.0))
     ]
 
@@ -90,10 +96,56 @@ def test_a_full_disk_is_told_and_keeps_what_was_written(tmp_path):
     assert len(read(tmp_path / "out.jsonl")) == 1
 
 
-def test_the_correction_is_over_the_workloads_of_an_arm():
-    one = report.rows(some_runs())
-    two = report.rows(some_runs() + some_runs(workload="other"))
-    assert [row.p for row in two] == pytest.approx([2 * one[0].p] * 2)
+def p_values(runs: list[dict]) -> list[float]:
+    return [row.p for table in report.tables(runs) for row in table.rows]
+
+
+def test_the_correction_is_over_all_cells_of_a_page():
+    one = p_values(some_runs())
+    for other in ({"workload": "other"}, {"shape": "honest"}):
+        assert p_values(some_runs() + some_runs(**other)) == pytest.approx([2 * one[0]] * 2)
+    assert p_values(some_runs(page_cells=40)) == pytest.approx([40 * one[0]])
+
+
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ({"versions": {"repository": "def"}}, "mix builds .repository abc and repository def."),
+        ({"settle_s": 1.0}, "mix settle times .12.0 and 1.0."),
+        ({"arms": ["eevdf", "scx_b"]}, "mix arm sets .eevdf, scx_a and eevdf, scx_b."),
+        ({"clock": "virtual", "ns_per_instruction": 1.0}, "mix clocks .wall and virtual."),
+        ({"rehearsed": True}, "with and without a rehearsal"),
+    ],
+)
+def test_runs_that_make_no_page_are_refused(tmp_path, capsys, more, words):
+    mixed = some_runs() + some_runs(shape="honest", **more)
+    with pytest.raises(LabError, match=words) as refused:
+        report.render(mixed)
+    assert refused.value.exit_code == 64
+    assert cli.main(["report", str(write(tmp_path / "mixed", mixed))]) == 64
+    assert "make no page; report one comparison at a time" in capsys.readouterr().err
+
+
+def test_the_headline_counts_cells_and_names_the_worst():
+    fast = [run | {"arm": "scx_b"} for run in some_runs() if run["arm"] == "scx_a"]
+    for run in fast:
+        run["metrics"] = {"time": run["metrics"]["time"] | {"value": 2.0}}
+    runs = some_runs() + fast + some_runs(workload="other")
+    by_arm = report.scores(report.tables(runs))
+    assert by_arm["scx_b"].counts == (1, 0, 0, 0, 0)
+    assert by_arm["scx_a"].counts == (0, 0, 2, 0, 0)
+    assert by_arm["scx_a"].worst.ratio.ratio == pytest.approx(0.8)
+    lines = [" ".join(line.split()) for line in report.render(runs).splitlines()]
+    assert "scx_b 1 0 0 0 0 2.000 (1.999-2.001) hackbench, floating:2, 4 vCPUs" in lines
+
+
+def test_a_latency_that_is_not_the_first_metric_has_no_verdict():
+    runs = some_runs()
+    for run in runs:
+        run["metrics"] = run["metrics"] | {"p99": {"value": 1.0, "unit": "us", "better": "lower"}}
+    first, second = report.tables(runs)[0].rows
+    assert (first.verdict, second.verdict) == ("worse", "")
+    assert report.scores(report.tables(runs))["scx_a"].cells == 1
 
 
 def test_stolen_time_that_differs_between_arms_is_remarked():
@@ -110,7 +162,7 @@ def test_a_baseline_that_differs_from_itself_is_remarked():
     assert "not quiet" not in report.render(runs)
     for run in runs:
         if run["arm"] == "eevdf'":
-            run["metrics"] = {"time": run["metrics"]["time"] | {"value": 6.0 + run["pair"] / 10}}
+            run["metrics"] = {"time": run["metrics"]["time"] | {"value": 6.0 + run["seed"] / 10}}
     assert "the machine was not quiet" in report.render(runs)
 
 
@@ -141,24 +193,37 @@ def test_percentiles_of_all_runs_together_need_samples():
 
 def test_the_page_of_results_tells_when_and_on_what():
     facts = {"cpu": "Some CPU", "cores": 2, "kernel": "6.18"}
-    runs = some_runs(date="2026-11-21T05:00:00", machine=facts, versions={"repository": "abc"})
-    text = page.update("", runs)
-    for words in ("2026-11-21", "Some CPU, 2 cores", "repository abc", "TCG", "| hackbench time"):
-        assert words in text
-    assert "to settle" not in text, "old files do not tell"
-    prepared = [run | {"settle_s": 7.0, "rehearsed": True} for run in runs]
-    assert "had 7 s to settle, and a run that does not count" in page.update("", prepared)
+    runs = some_runs(date="2026-11-21T05:00:00", machine=facts, rehearsed=True)
+    text = page.render(runs)
+    for words in (
+        *("2026-11-21", "Some CPU, 2 cores", "repository abc", "emulated", "for 1 cells"),
+        *("each arm had 12 s to settle, and a run that does not count", "**0.800 (0.799-0.801)**"),
+        *("## floating:2, 4 vCPUs, kernel 7.2 without PARAVIRT_TIME_ACCOUNTING, TCG, wall time",),
+        *("| scx_a | 0 | 0 | 1 | 0 | 0 | 0.800", "2 % of the baseline"),
+    ):
+        assert words in text, words
 
 
-def test_the_page_of_results_renews_the_sections_that_were_run_and_keeps_the_others():
-    date = "2026-11-21T05:00:00"
-    honest, stacked = (some_runs(shape=shape, date=date) for shape in ("honest", "stacked"))
-    newer = some_runs(shape="stacked", date=date, versions={"repository": "later"})
-    later = page.update(page.update("", honest + stacked), newer)
-    honest, stacked = later.split("\n## ")[1:]
-    assert honest.startswith("honest") and "later" not in honest
-    assert stacked.startswith("stacked") and "repository later" in stacked
-    assert page.update(later, newer) == later
+def test_the_page_of_results_marks_what_is_level_and_what_is_not_certain():
+    level, few = some_runs(date="now"), some_runs(3, date="now")
+    for run in level:
+        run["metrics"] = {"time": run["metrics"]["time"] | {"value": 4.0}}
+    assert "| 1.000 (0.999-1.001) = |" in page.render(level)
+    assert "| 0.800 (blocks: 3) |" in page.render(few)
+
+
+def test_a_table_by_virtual_time_says_so():
+    text = page.render(some_runs(date="now", clock="virtual", ns_per_instruction=1.0))
+    assert "virtual time, 1 ns an instruction, baseline eevdf" in text and "emulated" not in text
+
+
+def test_an_arm_in_a_vm_of_its_own_is_remarked_with_its_kernel_and_boot():
+    vm = {"kernel": "6.12", "paravirt_time": True, "append": "cpuidle_haltpoll.force=1"}
+    runs = [run | ({"arm_vm": vm} if run["arm"] == "scx_a" else {}) for run in some_runs()]
+    assert (
+        "scx_a: a VM of its own, kernel 6.12 with PARAVIRT_TIME_ACCOUNTING, booted with "
+        "cpuidle_haltpoll.force=1." in report.render(runs)
+    )
 
 
 def test_the_bar_tells_how_far_it_is_and_takes_itself_away():
@@ -172,8 +237,7 @@ def test_the_bar_tells_how_far_it_is_and_takes_itself_away():
     progress.tell("hackbench")
     progress.done("hackbench: 1 s")
     assert "1/4" in out.getvalue() and "left" in out.getvalue()
-    progress.skip("a run")
-    progress.skip("a run")
+    progress.expect(2)
     progress.done("hackbench: 2 s")
     assert "2/3" in out.getvalue()
     progress.end()
@@ -192,16 +256,16 @@ def test_without_a_terminal_there_are_lines_only():
 def test_the_table_has_a_row_per_arm_and_a_table_per_shape():
     runs = some_runs() + some_runs(shape="honest")
     text = report.render(runs)
-    assert text.count("hackbench") == 2
-    assert "floating:2, 4 vCPUs, kernel 7.2, TCG, baseline eevdf" in text
-    line = next(line for line in text.splitlines() if line.startswith("hackbench"))
-    assert " ".join(line.split()) == (
-        "hackbench time (s) scx_a 4 5 0.800 (0.800-0.800) 1.000 (1.000-1.000) 0.002 -1.00 10 worse"
-    )
+    rows = [" ".join(line.split()) for line in text.splitlines() if line.startswith("hackbench")]
+    assert len(rows) == 2
+    assert "honest, 4 vCPUs, kernel 7.2 without PARAVIRT_TIME_ACCOUNTING, TCG, wall time" in text
+    cells = "hackbench time (s) scx_a 4 5 0.800 (0.799-0.801) 1.000 (0.999-1.001)"
+    assert rows[0].startswith(cells)
+    assert rows[0].endswith(" 10 worse")
     assert "| hackbench | time (s) | scx_a | 4 | 5 |" in report.render(runs, markdown=True)
 
 
-def test_pairs_that_lost_a_run_are_not_counted_as_whole():
+def test_blocks_that_lost_a_run_are_not_counted_as_whole():
     runs = some_runs(6)
     runs[0] |= {"ok": False, "metrics": {}, "failure": "it hung"}
     text = report.render(runs)
@@ -228,20 +292,37 @@ def test_report_command(tmp_path, capsys):
         (["--workload", "true x", "--metric", "("], "correct it"),
         (["--arms", "eevdf,eevdf"], "two arms are called eevdf"),
         (["--arms", "eevdf:--flag"], "takes no arguments"),
-        (["--pairs", "4", "--until-aa-ratio", "0.03"], "exclude each other"),
+        (["--blocks", "4", "--seeds", "1-3"], "not allowed with"),
+        (["--seeds", "3-1"], "write 1-10"),
+        (["--seeds", "1-999999999999"], "too many seeds"),
+        (["--margin", "2"], "no number between 0 and 1"),
+        (["--clock", "virtual"], "the lab has no clock 'virtual' here"),
         (["--resume"], "--out"),
     ],
 )
 def test_bad_usage_is_a_sentence_and_64(capsys, argv, words):
     arguments = argv if "--arms" in argv else ["--arms", "eevdf", *argv]
-    assert cli.main([*arguments, "--lab"]) == 64
+    try:
+        code = cli.main([*arguments, "--lab"])
+    except SystemExit as usage:
+        code = usage.code
+    assert code == 64
     assert words in capsys.readouterr().err
+
+
+def test_seeds():
+    assert options.seeds("1-3") == [1, 2, 3]
+    assert options.seeds("7,2-4,3") == [7, 2, 3, 4]
 
 
 def test_arms():
     assert arms.parse("eevdf") == arms.Arm("eevdf")
     assert arms.parse("base=kernel") == arms.Arm("base")
     assert arms.parse("cfs") == arms.Arm("cfs", (), "6.1")
+    assert arms.parse("eevdf+haltpoll") == arms.Arm("eevdf+haltpoll", (), "", arms.HALTPOLL_APPEND)
+    assert arms.parse("a=/bin/sh+haltpoll@6.12:-e") == arms.Arm(
+        "a", ("/bin/sh", "-e"), "6.12", arms.HALTPOLL_APPEND
+    )
     assert arms.parse("eevdf@7.3") == arms.Arm("eevdf@7.3", (), "7.3")
     assert arms.parse("a=/bin/sh@6.12:-e") == arms.Arm("a", ("/bin/sh", "-e"), "6.12")
     assert arms.parse("x=/bin/sh:-c 'a b' --n=1") == arms.Arm(

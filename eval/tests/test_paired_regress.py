@@ -5,14 +5,15 @@ import json
 import random
 
 import pytest
+from lab import LabError
 from paired import cli, regress
 
 
-def runs(ratio: float, spread: float = 0.02, pairs: int = 12, seed: int = 1, **more) -> list[dict]:
+def runs(ratio: float, spread: float = 0.02, blocks: int = 12, seed: int = 1, **more) -> list[dict]:
     """A comparison in which scx_vaware is `ratio` times as good as eevdf."""
     draw = random.Random(seed)
     found = []
-    for pair in range(pairs):
+    for block in range(1, blocks + 1):
         for arm, value in (("eevdf", 1.0), ("eevdf'", 1.0), ("scx_vaware", ratio)):
             noisy = value * draw.lognormvariate(0, spread)
             metrics = {"rate": {"value": noisy, "unit": "1/s", "better": "higher"}}
@@ -22,11 +23,18 @@ def runs(ratio: float, spread: float = 0.02, pairs: int = 12, seed: int = 1, **m
                     "shape": "honest",
                     "vcpus": 2,
                     "accel": "tcg",
+                    "paravirt_time": None,
+                    "clock": "wall",
+                    "ns_per_instruction": None,
                     "workload": "w",
                     "baseline": "eevdf",
                     "arms": ["eevdf", "scx_vaware"],
                     "arm": arm,
-                    "pair": pair,
+                    "seed": block,
+                    "page_cells": 1,
+                    "settle_s": 12.0,
+                    "rehearsed": False,
+                    "versions": {"repository": "abc"},
                     "ok": True,
                     "metrics": metrics,
                 }
@@ -65,17 +73,29 @@ def test_a_new_version_that_fails_is_worse():
     assert regress.exit_code(rows) == 3
 
 
-@pytest.mark.parametrize("ratio, spread, code", [(0.7, 0.02, 3), (1.0, 0.5, 4), (1.3, 0.02, 0)])
-def test_two_builds_that_ran_as_pairs(ratio, spread, code):
-    pairs = runs(ratio, spread, pairs=20, arms=["eevdf", "scx_vaware"])
-    rows = regress.of_pairs(pairs, 0.05)
+@pytest.mark.parametrize(
+    "ratio, spread, code", [(0.7, 0.02, 3), (1.0, 0.5, 4), (1.3, 0.02, 0), (0.98, 0.005, 0)]
+)
+def test_two_builds_that_share_blocks(ratio, spread, code):
+    rows = regress.of_blocks(runs(ratio, spread, blocks=20), 0.05)
     assert len(rows) == 1
     assert regress.exit_code(rows) == code
 
 
 def test_where_the_baseline_fails_as_well_nothing_is_known():
     failed = [run | {"ok": False, "metrics": {}, "failure": "x"} for run in runs(1.0)]
-    assert regress.exit_code(regress.of_pairs(failed, 0.05)) == 4
+    assert regress.exit_code(regress.of_blocks(failed, 0.05)) == 4
+
+
+def test_what_is_certain_to_be_level_is_not_called_better():
+    (row,) = regress.of_blocks(runs(1.01, 0.001), 0.05)
+    assert row.verdict == "no loss"
+
+
+def test_a_file_that_mixes_builds_is_refused():
+    mixed = runs(1.0) + runs(1.0, versions={"repository": "def"}, shape="stacked")
+    with pytest.raises(LabError, match="mix builds .repository abc and repository def."):
+        regress.of_files(mixed, runs(1.0), "scx_vaware", 0.05)
 
 
 def test_from_the_command_line(tmp_path, capsys):

@@ -2,6 +2,7 @@
 """Where arms run: phases of a shape, neighbours, and what a machine of one kernel cannot do."""
 
 import threading
+from types import SimpleNamespace
 
 import pytest
 from lab import LabError
@@ -81,7 +82,86 @@ def test_neighbours_work_while_the_workload_runs_and_no_longer():
     assert [vm.killed for vm in vms] == [1, 1]
 
 
-def test_a_kernel_of_its_own_takes_the_lab():
+@pytest.mark.parametrize("text", ["cfs", "eevdf+haltpoll"])
+def test_a_boot_of_its_own_takes_the_lab(text):
     with pytest.raises(LabError, match="--lab") as refused:
-        stage.LocalStage([arms.Arm("eevdf"), arms.Arm("cfs", (), "6.1")])
+        stage.LocalStage([arms.Arm("eevdf"), arms.parse(text)])
     assert refused.value.exit_code == 64
+
+
+class BootedVm:
+    """A VM that is not there, and what it was booted with."""
+
+    booted: list["BootedVm"] = []
+
+    def __init__(self, kernel: str | None, **options):
+        self.kernel, self.options, self.is_up = kernel, options, False
+
+    def __enter__(self):
+        self.is_up = True
+        self.booted.append(self)
+        return self
+
+    def __exit__(self, *_):
+        self.is_up = False
+
+
+@pytest.fixture
+def booted(monkeypatch, tmp_path) -> list[BootedVm]:
+    """The VMs that a stage boots in a lab that has all clocks, and a kernel 6.12 with a config."""
+    (tmp_path / "7.2").write_text("# CONFIG_PARAVIRT_TIME_ACCOUNTING is not set\n")
+    (tmp_path / "6.12").write_text("CONFIG_PARAVIRT_TIME_ACCOUNTING=y\n")
+
+    def find(name):
+        return SimpleNamespace(release=name or "7.2", config=tmp_path / (name or "7.2"))
+
+    monkeypatch.setattr(BootedVm, "booted", [])
+    monkeypatch.setattr(stage, "Vm", BootedVm)
+    monkeypatch.setattr(stage, "clocks", lambda: stage.CLOCKS)
+    monkeypatch.setattr(stage.host, "qemu", lambda: SimpleNamespace(version="10"))
+    monkeypatch.setattr(stage.accel, "choose", lambda kernel: "tcg")
+    monkeypatch.setattr(stage.kernels, "find", find)
+    return BootedVm.booted
+
+
+EEVDF, POLL = arms.Arm("eevdf"), arms.parse("eevdf+haltpoll")
+
+
+def test_by_virtual_time_each_block_boots_anew_with_its_seed_one_vm_at_a_time(booted):
+    with stage.LabStage([EEVDF, POLL], "honest", clock="virtual", ns_per_instruction=2.0) as lab:
+        for seed in (5, 6):
+            for arm in (EEVDF, EEVDF.twin(), POLL):
+                new = lab.ready(arm, seed)
+                assert (new is None) == (arm.name == "eevdf'")
+                assert [vm.is_up for vm in booted] == [False] * (len(booted) - 1) + [True]
+    assert not any(vm.is_up for vm in booted)
+    told = [(vm.options["seed"], vm.options["append"]) for vm in booted]
+    assert told == [(seed, append) for seed in (5, 6) for append in ("", arms.HALTPOLL_APPEND)]
+    for vm in booted:
+        assert (vm.options["clock"], vm.options["ns_per_instruction"]) == ("virtual", 2.0)
+    assert (lab.facts["clock"], lab.facts["ns_per_instruction"]) == ("virtual", 2.0)
+
+
+def test_by_wall_time_vms_stay_up_and_know_of_no_seed(booted):
+    with stage.LabStage([EEVDF, POLL], "honest") as lab:
+        new = [lab.ready(arm, seed) for seed in (1, 2) for arm in (EEVDF, POLL)]
+        assert [vm is None for vm in new] == [False, False, True, True]
+        assert all(vm.is_up for vm in booted)
+    assert "seed" not in booted[0].options and "clock" not in booted[0].options
+
+
+def test_kernels_are_told_with_their_accounting_of_stolen_time(booted):
+    other = arms.parse("eevdf@6.12")
+    with stage.LabStage([EEVDF, other, POLL], "honest") as lab:
+        assert lab.facts.items() >= {"kernel": "7.2", "paravirt_time": False}.items()
+        assert lab.facts_of(EEVDF) == {}
+        assert lab.facts_of(other) == {
+            "arm_vm": {"kernel": "6.12", "paravirt_time": True, "append": ""}
+        }
+        assert lab.facts_of(POLL)["arm_vm"]["append"] == "cpuidle_haltpoll.force=1"
+
+
+@pytest.mark.parametrize("shape", ["changing", "neighbours"])
+def test_what_changes_by_wall_time_is_refused_by_another_clock(booted, shape):
+    with pytest.raises(LabError, match="--clock wall"):
+        stage.LabStage([EEVDF], shape, clock="virtual", ns_per_instruction=1.0)

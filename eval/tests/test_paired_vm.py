@@ -31,7 +31,7 @@ def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
         pytest.skip(str(why))
     out = tmp_path / "out.jsonl"
     done = subprocess.run(
-        [COMPARE, "--vcpus", "2", "--pairs", "2", "--settle", "0", "--out", out]
+        [COMPARE, "--vcpus", "2", "--blocks", "2", "--settle", "0", "--out", out]
         + ["--arms", f"eevdf,scx_vaware,doomed=scx_vaware:{DOOMED}"]
         + ["--workload", WORKLOAD, "--metric", "took (.*)", "--better", "lower"],
         capture_output=True,
@@ -53,7 +53,7 @@ def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
 def test_a_comparison_on_the_machine_itself(guest):
     programs.build("sync")  # the guest sees the host's files, and cannot write there
     done = guest.run(
-        f"cd /tmp && {COMPARE} --arms eevdf,ours={BINARY} --pairs 2 --settle 0 --no-warm-up "
+        f"cd /tmp && {COMPARE} --arms eevdf,ours={BINARY} --blocks 2 --settle 0 --no-warm-up "
         "--workload 'sleep 0.1' --workload mutex-block --seconds 0.3 --out here.jsonl "
         "--html here.html; code=$?; cat here.jsonl; head -c 15 here.html; exit $code",
         LIMIT_S,
@@ -82,7 +82,7 @@ def test_beside_another_scheduler_it_refuses_and_leaves_that_alone(guest):
 @on_kernels(DEFAULT_KERNEL)
 def test_a_killed_comparison_leaves_no_scheduler_behind(guest):
     comparison = guest.spawn(
-        f"cd /tmp && exec {COMPARE} --arms ours={BINARY},eevdf --pairs 2 --settle 0 --no-warm-up "
+        f"cd /tmp && exec {COMPARE} --arms ours={BINARY},eevdf --blocks 2 --settle 0 --no-warm-up "
         "--workload 'sleep 60' --out killed.jsonl"
     )
     state = "cat /sys/kernel/sched_ext/state"
@@ -99,7 +99,7 @@ def test_a_bundle_has_what_is_asked_and_names_nobody(guest, tmp_path):
     programs.build("sync")
     done = guest.run(
         "hostname quite-secret-host && cd /tmp && SUDO_USER=mallory "
-        f"{EVAL}/bundle --workloads mutex-block --pairs 2 --seconds 0.5 --out bundle.json.gz",
+        f"{EVAL}/bundle --workloads mutex-block --blocks 2 --seconds 0.5 --out bundle.json.gz",
         2 * LIMIT_S,
     )
     assert done.rc == 0, done.output
