@@ -76,27 +76,30 @@ twin: ready-build ## Fuzz the scheduler and compare it in the twin: a simulated 
 test-vm: ready-test build ## Run the tests in lab VMs
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
 
-# Shapes, arms and workloads of `make eval`; results are kept, and an interrupted run goes on.
+# Shapes, arms and workloads of `make eval`: one page, of one build. An interrupted run goes on.
+ifneq ($(EVAL_QUICK),)
+EVAL_SHAPES ?= honest overcommitted rcvm
+EVAL_ARMS ?= eevdf,scx_vaware
+EVAL_SUITE ?= quick
+endif
 EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity asymmetric-latency straggler stacked \
 	rcvm hpvm changing neighbours
 EVAL_ARMS ?= all
 EVAL_SUITE ?= main
-EVAL_PAIRS ?= 10
-EVAL_RESULTS ?= vaware-results/eval
+EVAL_BLOCKS ?= 10
+EVAL_RESULTS ?= vaware-results/eval$(if $(EVAL_QUICK),-quick)
 
 eval: ready-lab ready-eval build ## Compare schedulers in lab VMs of many shapes: takes hours, goes on where it was
-	@for shape in $(EVAL_SHAPES); do \
-		eval/compare --shape $$shape --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) --pairs $(EVAL_PAIRS) \
-			--out $(EVAL_RESULTS)/$$shape.jsonl --resume || [ $$? = 1 ] || exit 1; \
-	done
+	@eval/compare $(EVAL_SHAPES:%=--shape %) --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) \
+		--blocks $(EVAL_BLOCKS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
 	@$(MAKE) --no-print-directory eval-report
 
 eval-report: ready-eval ## Write an HTML report of what `make eval` has so far
-	@eval/compare report $(EVAL_RESULTS)/*.jsonl --html $(EVAL_RESULTS)/report.html
+	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --html $(EVAL_RESULTS)/report.html
 	@echo "See $(EVAL_RESULTS)/report.html"
 
-results: ready-eval ## Renew docs/results.md by what `make eval` has so far
-	@eval/compare report $(EVAL_RESULTS)/*.jsonl --page docs/results.md
+results: ready-eval ## Write docs/results.md from what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results.md
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} CARGO_TARGET_DIR=target/peers \

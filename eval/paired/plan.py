@@ -102,8 +102,10 @@ def describe(plans: Sequence[Plan], wall_s: float) -> str:
     first = plans[0]
     blocks = len(first.seeds)
     least = min(blocks, stats.MIN_BLOCKS)
+    told = duration(wall_s)
+    if least < blocks:
+        told = f"at least {least}: {duration(wall_s * least / blocks)} to {told}"
     return (
-        f"{len(plans)} shape{'s' * (len(plans) > 1)}, {len(first.workloads)} workloads, "
-        f"{len(first.arms)} arms: {first.page_cells} cells, {least} to {blocks} blocks, "
-        f"{duration(wall_s * least / blocks)} to {duration(wall_s)}"
+        f"{first.page_cells} cells (shapes: {len(plans)}, workloads: {len(first.workloads)}, "
+        f"arms: {len(first.arms)}), blocks: {blocks}, {told}"
     )
