@@ -31,6 +31,7 @@ PAGE = {
     "clock": "clocks",
     "ns_per_instruction": "speeds of an instruction",
 }
+REQUIRED = (*CONDITIONS, *PAGE, "date", "seed", "workload", "arm", "ok", "metrics")
 
 
 def conditions(record: dict) -> tuple:
@@ -50,6 +51,20 @@ def require_one_page(runs: Iterable[dict], advice: str) -> None:
                 raise LabError(
                     f"the runs mix {meaning} ({told}), which make no page; {advice}", EX_USAGE
                 )
+
+
+def require_distinct(runs: Iterable[dict]) -> None:
+    """Raise LabError (64) if a run is there twice, as in two files with the same seeds."""
+    seen = set()
+    for run in runs:
+        place = (*conditions(run), run["seed"], run["workload"], run["arm"])
+        if place in seen:
+            raise LabError(
+                f"{run['workload']} under {run['arm']} has run twice with seed {run['seed']}; "
+                "report one file, or give the other comparison other --seeds",
+                EX_USAGE,
+            )
+        seen.add(place)
 
 
 def _differing(one: object, other: object) -> str:
@@ -72,8 +87,8 @@ def read(path: str | Path) -> list[dict]:
     for number, line in enumerate(text.rpartition("\n")[0].splitlines(), start=1):
         try:
             record = json.loads(line)
-            conditions(record)
-            record["metrics"], record["arm"], record["seed"], record["clock"]
+            for name in REQUIRED:
+                record[name]
         except (ValueError, KeyError, TypeError):
             raise LabError(
                 f"line {number} of {path} is no run of this version; name a file that this "

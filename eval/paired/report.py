@@ -90,10 +90,11 @@ class Score:
 def tables(runs: Iterable[dict], margin_ratio: float = stats.MARGIN_RATIO) -> list[Table]:
     """The tables of a page, one for each set of conditions, in the order of the runs.
 
-    Raises LabError (64) if the runs mix builds, arm sets or settle times: they make no page.
+    Raises LabError (64) if the runs mix builds, arm sets or settle times, or repeat a seed.
     """
     runs = list(runs)
     records.require_one_page(runs, "report one comparison at a time, or run it again as a whole")
+    records.require_distinct(runs)
     by_conditions: dict[tuple, list[dict]] = defaultdict(list)
     for run in runs:
         by_conditions[records.conditions(run)].append(run)
@@ -127,10 +128,10 @@ def kernel(facts: dict) -> str:
 
 def clock(run: dict) -> str:
     """By what time was measured."""
-    speed = f", {run['ns_per_instruction']:g} ns an instruction" if run["clock"] != "wall" else ""
-    return {"wall": "wall time", "virtual": "virtual time", "instructions": "counted instructions"}[
-        run["clock"]
-    ] + speed
+    names = {"wall": "wall time", "virtual": "virtual time", "instructions": "counted instructions"}
+    speed = run["ns_per_instruction"]
+    told = f", {speed:g} ns an instruction" if speed else ""
+    return names.get(run["clock"], run["clock"]) + told
 
 
 def _evidence(row: Row, margin_ratio: float) -> Evidence:

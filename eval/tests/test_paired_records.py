@@ -26,6 +26,7 @@ def run_of(arm: str, seed: int, value: float, **more) -> dict:
         "settle_s": 12.0,
         "rehearsed": False,
         "versions": {"repository": "abc"},
+        "date": "2026-11-21T05:00:00",
         "workload": "hackbench",
         "baseline": "eevdf",
         "arms": ["eevdf", "scx_a"],
@@ -80,6 +81,22 @@ def test_a_file_of_something_else_is_refused(tmp_path, line):
     path.write_text(line + "\n")
     with pytest.raises(LabError, match="line 1"):
         read(path)
+
+
+@pytest.mark.parametrize("name", run_of("eevdf", 1, 1.0))
+def test_a_record_that_lacks_something_is_refused_or_does_without(tmp_path, capsys, name):
+    runs = some_runs()
+    del runs[0][name]
+    path = write(tmp_path / "out", runs)
+    for more in ([], ["--html", str(tmp_path / "html")], ["--page", str(tmp_path / "page")]):
+        code = cli.main(["report", str(path), *more])
+        assert code == 0 or (code == 64 and "line 1 of" in capsys.readouterr().err)
+
+
+def test_two_files_with_the_same_seeds_are_refused(tmp_path, capsys):
+    paths = [str(write(tmp_path / name, some_runs())) for name in ("one", "two")]
+    assert cli.main(["report", *paths]) == 64
+    assert "hackbench under eevdf has run twice with seed 0" in capsys.readouterr().err
 
 
 def test_a_full_disk_is_told_and_keeps_what_was_written(tmp_path):
@@ -193,7 +210,7 @@ def test_percentiles_of_all_runs_together_need_samples():
 
 def test_the_page_of_results_tells_when_and_on_what():
     facts = {"cpu": "Some CPU", "cores": 2, "kernel": "6.18"}
-    runs = some_runs(date="2026-11-21T05:00:00", machine=facts, rehearsed=True)
+    runs = some_runs(machine=facts, rehearsed=True)
     text = page.render(runs)
     for words in (
         *("2026-11-21", "Some CPU, 2 cores", "repository abc", "emulated", "for 1 cells"),
@@ -205,7 +222,7 @@ def test_the_page_of_results_tells_when_and_on_what():
 
 
 def test_the_page_of_results_marks_what_is_level_and_what_is_not_certain():
-    level, few = some_runs(date="now"), some_runs(3, date="now")
+    level, few = some_runs(), some_runs(3)
     for run in level:
         run["metrics"] = {"time": run["metrics"]["time"] | {"value": 4.0}}
     assert "| 1.000 (0.999-1.001) = |" in page.render(level)
@@ -213,7 +230,7 @@ def test_the_page_of_results_marks_what_is_level_and_what_is_not_certain():
 
 
 def test_a_table_by_virtual_time_says_so():
-    text = page.render(some_runs(date="now", clock="virtual", ns_per_instruction=1.0))
+    text = page.render(some_runs(clock="virtual", ns_per_instruction=1.0))
     assert "virtual time, 1 ns an instruction, baseline eevdf" in text and "emulated" not in text
 
 

@@ -26,6 +26,7 @@ def runs(ratio: float, spread: float = 0.02, blocks: int = 12, seed: int = 1, **
                     "paravirt_time": None,
                     "clock": "wall",
                     "ns_per_instruction": None,
+                    "date": "2026-11-21T05:00:00",
                     "workload": "w",
                     "baseline": "eevdf",
                     "arms": ["eevdf", "scx_vaware"],

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import pytest
 from lab import LabError
 from lab.presets import Phase
-from paired import arms, stage
+from paired import arms, cli, plan, stage
+from paired.plan import Plan
+from test_paired_records import some_runs, write
 
 
 class ShapedVm:
@@ -159,6 +161,41 @@ def test_kernels_are_told_with_their_accounting_of_stolen_time(booted):
             "arm_vm": {"kernel": "6.12", "paravirt_time": True, "append": ""}
         }
         assert lab.facts_of(POLL)["arm_vm"]["append"] == "cpuidle_haltpoll.force=1"
+
+
+def test_a_plan_is_printed_with_its_cells_blocks_and_time_and_nothing_runs(booted, capsys):
+    command = ["--arms", "eevdf,eevdf+haltpoll,old=eevdf@6.12", "--workload", "true"]
+    shapes = ["--shape", "honest", "--shape", "stacked"]
+    assert cli.main([*command, *shapes, "--workload", "false", "--dry-run"]) == 0
+    told = capsys.readouterr().err
+    assert "8 cells (shapes: 2, workloads: 2, arms: 3), blocks: 10, at least 5: " in told
+    assert cli.main([*command, "--lab", "--dry-run", "--seeds", "4,7"]) == 0
+    assert "2 cells (shapes: 1, workloads: 1, arms: 3), blocks: 2, " in capsys.readouterr().err
+    assert booted == []
+
+
+def test_a_file_of_another_build_is_not_gone_on_with(booted, tmp_path, capsys):
+    path = write(tmp_path / "out", some_runs())
+    command = ["--shape", "honest", "--workload", "true", "--out", str(path), "--resume"]
+    assert cli.main(["--arms", "eevdf,a=kernel", *command]) == 64
+    assert "mix arm sets (eevdf, scx_a and eevdf, a)" in capsys.readouterr().err
+    assert cli.main(["--arms", "eevdf,scx_a=kernel", *command]) == 64
+    assert "mix builds" in capsys.readouterr().err
+    assert booted == []
+
+
+def test_the_estimate_is_of_all_runs_and_of_the_speed_of_the_clock():
+    """Two arms, so three turns a block; two workloads of 4 s each."""
+    facts = {"clock": "wall", "vcpus": 4, "ns_per_instruction": 1.0}
+    some = Plan([EEVDF, POLL], ["a", "b"], range(5), settle_s=10.0, warm_up=False)
+    turns_s = 15 * (plan.TURN_S + 10 + 2 * 4)
+    assert some.wall_s(4, facts) == pytest.approx(turns_s + 2 * plan.BOOT_S)
+    facts["clock"] = "virtual"
+    slower = 4 / plan.VCPU_SPEED
+    by_virtual_time_s = 15 * (plan.TURN_S + 2 * 4 * slower) + 5 * 2 * plan.BOOT_S
+    assert some.wall_s(4, facts) == pytest.approx(by_virtual_time_s)
+    facts["ns_per_instruction"] = 4.0
+    assert some.wall_s(4, facts) < by_virtual_time_s / 2
 
 
 @pytest.mark.parametrize("shape", ["changing", "neighbours"])
