@@ -17,16 +17,16 @@ In a cell: how many times as good as the baseline, over 1 is better, with the ex
 over the blocks of this row. A block is one seed, in which every arm runs once and the baseline
 twice; A/A is its second turn against its first. **Bold** is certain at 5 % for the whole page,
 after correction for stopping early and for {cells} cells: better or worse; "=" is level, within
-{margin:g} % of the baseline; anything else is undecided. The headline counts these, and
-means nothing over different workloads. The last column is the part of the time that vCPUs wanted to
-run in which the host ran something else, under the baseline.
+{margin:g} % of the baseline; anything else is undecided. The headline counts these; there is no
+mean over workloads. The last column is the part of the time that vCPUs wanted to run in which the
+host ran something else, under the baseline.
 """
 
 
 def render(runs: list[dict], margin_ratio: float = stats.MARGIN_RATIO) -> str:
     """The page of these runs, which are not empty. Raises LabError (64) if they make no page."""
     page = report.tables(runs, margin_ratio)
-    cells = sum(row.is_cell for table in page for row in table.rows)
+    cells = report.family(runs, [row for table in page for row in table.rows])
     facts = [report.versions(runs), report.preparation(runs), *report.caveats(runs)]
     parts = [HEAD.format(cells=cells, margin=100 * margin_ratio), _bullets(facts) + "\n"]
     if lines := report.score_cells(page):

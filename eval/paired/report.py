@@ -103,13 +103,18 @@ def tables(runs: Iterable[dict], margin_ratio: float = stats.MARGIN_RATIO) -> li
         for some in by_conditions.values()
     ]
     cells = [row for rows in drafts for row in rows if row.is_cell]
-    family = max([len(cells), *(run.get("page_cells", 0) for run in runs)])
-    found = stats.verdicts([_evidence(row, margin_ratio) for row in cells], family)
+    evidence = [_evidence(row, margin_ratio) for row in cells]
+    found = stats.verdicts(evidence, family(runs, cells))
     judged = {id(row): verdict for row, verdict in zip(cells, found, strict=True)}
     return [
         Table(_title(some[0]), some, [_judged(row, judged) for row in rows], _remarks(some))
         for some, rows in zip(by_conditions.values(), drafts, strict=True)
     ]
+
+
+def family(runs: Iterable[dict], rows: Iterable[Row]) -> int:
+    """How many cells the verdicts are corrected for: those planned, or all if more."""
+    return max([sum(row.is_cell for row in rows), *(run.get("page_cells", 0) for run in runs)])
 
 
 def _title(run: dict) -> str:

@@ -221,6 +221,10 @@ def test_the_page_of_results_tells_when_and_on_what():
         assert words in text, words
 
 
+def test_the_page_of_results_tells_how_many_cells_were_planned():
+    assert "for 40 cells" in page.render(some_runs(page_cells=40))
+
+
 def test_the_page_of_results_marks_what_is_level_and_what_is_not_certain():
     level, few = some_runs(), some_runs(3)
     for run in level:

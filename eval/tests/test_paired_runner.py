@@ -106,6 +106,14 @@ def test_what_is_not_certain_gets_all_blocks():
     assert [(row.verdict, row.blocks) for row in rows(journal)] == [("undecided", 8)]
 
 
+def test_blocks_can_be_added_until_there_is_a_verdict():
+    journal = Journal(None)
+    for blocks, verdict in ((5, "undecided"), (60, "better")):
+        compare(FakeVm(noisy(1.2, 0.1)), journal, blocks=blocks)
+        assert [row.verdict for row in rows(journal)] == [verdict]
+    assert 5 < len(of_arm(journal, "scx_fake")) < 60
+
+
 def test_a_page_with_many_cells_takes_more_blocks():
     few, many = Journal(None), Journal(None)
     compare(FakeVm(noisy(1.05, 0.01)), few, blocks=20)
