@@ -152,7 +152,9 @@ class LabStage(Stage):
             "memory_mib": memory_mib,
             "clock": clock,
             "ns_per_instruction": ns_per_instruction if clock != WALL else None,
-            "stolen_source": "run_delay of the vCPU threads on the host",
+            "stolen_source": "run_delay of the vCPU threads on the host"
+            if clock == WALL
+            else "the simulated host",
             "versions": {"qemu": host.qemu().version} | _versions(compared),
             "machine": machine(),
         }

@@ -142,6 +142,7 @@ def test_by_virtual_time_each_block_boots_anew_with_its_seed_one_vm_at_a_time(bo
     for vm in booted:
         assert (vm.options["clock"], vm.options["ns_per_instruction"]) == ("virtual", 2.0)
     assert (lab.facts["clock"], lab.facts["ns_per_instruction"]) == ("virtual", 2.0)
+    assert lab.facts["stolen_source"] == "the simulated host"
 
 
 def test_by_wall_time_vms_stay_up_and_know_of_no_seed(booted):
