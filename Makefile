@@ -102,7 +102,7 @@ results: ready-eval ## Write docs/results.md from what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results.md
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
-	BPF_CLANG=$${BPF_CLANG:-$$(deploy/setup.sh --print-clang)} CARGO_TARGET_DIR=target/peers \
+	BPF_CLANG=$$(deploy/setup.sh --print-clang) CARGO_TARGET_DIR=target/peers \
 		cargo install --locked scx_lavd@1.1.4 scx_bpfland@1.1.4 scx_cosmos@1.1.7
 
 bundle: ready-eval build ## Write one file about this VM to send back: doctor, probe, a short comparison

@@ -25,7 +25,7 @@ Installs what misses, and does nothing when everything is there. build, lab and 
   test           linters; ruff $RUFF_VERSION goes to target/tools/bin
   eval           build, and the workloads of eval/compare (without QEMU: for the machine compared on)
   --check        only tell what misses
-  --print-clang  name of the clang to compile BPF with, for BPF_CLANG
+  --print-clang  name of the clang to compile BPF with: VAWARE_CLANG if that is set
 
 Exit codes: 0 ready, $EXIT_USAGE usage, $EXIT_UNAVAILABLE something misses and could not be installed, $EXIT_NO_PERMISSION root is needed.
 END
@@ -49,9 +49,13 @@ PATH=$PATH:/usr/sbin:/sbin
 # Print the major version of the clang named $1; nothing when there is none.
 clang_major() { "$1" --version 2>/dev/null | sed -nE '1s/.*version ([0-9]+).*/\1/p'; }
 
-# Print the clang to use: the preferred version, else the newest that is recent enough.
+# Print the clang to use: the one asked for, else the preferred version, else the newest that is recent enough.
 find_clang() {
     local name major best='' best_major=0
+    if [ -n "${VAWARE_CLANG:-}" ]; then
+        echo "$VAWARE_CLANG"
+        return
+    fi
     for name in "clang-$CLANG_PREFERRED" $(compgen -c clang- | grep -E '^clang-[0-9]+$' | sort -u) clang; do
         major=$(clang_major "$name") || continue
         if [ "$major" = "$CLANG_PREFERRED" ]; then

@@ -1,16 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles and links bpf/*.bpf.c, and generates the skeleton and the bindings of bpf/intf.h.
 
-#[path = "../bpf/clang.rs"]
-mod clang;
-
-use std::{env, fs};
+use std::fs;
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=../bpf");
+    println!("cargo:rerun-if-env-changed=VAWARE_CLANG");
 
-    // SAFETY: this program has one thread. scx_cargo takes the name from nowhere else.
-    unsafe { env::set_var("BPF_CLANG", clang::find("..")?) };
     let mut builder = scx_cargo::BpfBuilder::new()?;
     builder.enable_intf("../bpf/intf.h", "bpf_intf.rs").enable_skel("../bpf/main.bpf.c", "bpf");
     for entry in fs::read_dir("../bpf")? {

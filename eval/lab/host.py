@@ -117,11 +117,9 @@ def compile_c(source: Path, binary: Path, *libraries: str) -> None:
 
 
 def compile_bpf(source: Path, binary: Path) -> None:
-    """Compile a BPF program with $BPF_CLANG or the best clang there is. Raises LabError (69)."""
-    clang = os.environ.get("BPF_CLANG")
-    if not clang:
-        told = subprocess.run([SETUP, "--print-clang"], capture_output=True, text=True)
-        clang = told.stdout.strip()
+    """Compile a BPF program with $VAWARE_CLANG or the best clang there is. Raises LabError (69)."""
+    told = subprocess.run([SETUP, "--print-clang"], capture_output=True, text=True)
+    clang = told.stdout.strip()
     if not (clang and shutil.which(clang)):
         raise LabError("there is no clang to compile BPF with; run deploy/setup.sh lab")
     # The kernel's headers for the machine at hand, where Debian and Ubuntu keep them.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the targets of the Makefile do first, and what they spare."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -33,3 +34,36 @@ def test_clean_removes_no_results():
     assert commands("clean") == ["cargo clean"]
     assert not (REPO / results).is_relative_to(REPO / "target")
     assert subprocess.run(["git", "check-ignore", "-q", results], cwd=REPO).returncode == 0
+
+
+def bpf_clang(path, **environment):
+    """What deploy/bpf-clang says to --version with the programs in folder `path` alone."""
+    return subprocess.run(
+        [REPO / "deploy/bpf-clang", "--version"],
+        env={"PATH": str(path), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.fixture
+def without_clang(tmp_path):
+    """A folder of programs among which there is no clang."""
+    for name in ["bash", "dirname", "env", "grep", "sed", "sort"]:
+        (tmp_path / name).symlink_to(shutil.which(name))
+    return tmp_path
+
+
+def test_the_compiler_for_bpf_is_the_one_asked_for(without_clang):
+    asked_for = without_clang / "mine"
+    asked_for.write_text('#!/bin/sh\necho "clang version 99, given $*"\n')
+    asked_for.chmod(0o755)
+    assert bpf_clang(without_clang, VAWARE_CLANG="mine").stdout == (
+        "clang version 99, given --version\n"
+    )
+
+
+def test_without_a_clang_its_version_says_what_to_run(without_clang):
+    told = bpf_clang(without_clang)
+    assert told.returncode != 0
+    assert told.stdout.startswith("clang version 0") and "deploy/setup.sh" in told.stdout

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Compiles bpf/*.bpf.c for this machine, against the shim instead of the framework's headers.
 
-#[path = "../../bpf/clang.rs"]
-mod clang;
-
 use std::env;
 use std::path::PathBuf;
 
 fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-changed=../../bpf");
     println!("cargo:rerun-if-changed=shim");
+    println!("cargo:rerun-if-env-changed=VAWARE_CLANG");
     let out = PathBuf::from(env::var("OUT_DIR")?);
     // clang, as for BPF: the source uses its pragmas and builtins.
+    let clang = env::var("BPF_CLANG"); // see .cargo/config.toml
     let mut build = cc::Build::new();
     build
-        .compiler(clang::find("../..")?)
+        .compiler(clang.as_deref().unwrap_or("clang"))
         .include("shim")
         .file("shim/state.c")
         .flag("-fno-strict-aliasing")
