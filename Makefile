@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build install uninstall lint test-unit test-vm twin eval eval-report results peers bundle clean
+.PHONY: help run test build install uninstall lint test-unit test-vm test-fresh twin eval eval-report results peers bundle clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -21,7 +21,7 @@ help: ## List the targets
 	@echo
 	@echo "  FOR=20s make run shortens the run; VAWARE_LAB_KERNELS names a folder with lab kernels."
 
-# ready-build, ready-lab, ready-test and ready-eval install what misses.
+# ready-build, ready-lab, ready-test, ready-eval and ready-fresh install what misses.
 ready-%:
 	@deploy/setup.sh $*
 
@@ -75,6 +75,9 @@ twin: ready-build ## Fuzz the scheduler and compare it in the twin: a simulated 
 
 test-vm: ready-test build ## Run the tests in lab VMs
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
+
+test-fresh: ready-fresh ## Run `make run` and `make test` as a new user of Debian and Ubuntu (SYSTEMS=debian12; hours)
+	@deploy/test-fresh.sh $(SYSTEMS)
 
 # Shapes, arms and workloads of `make eval`: one page, of one build. An interrupted run goes on.
 ifneq ($(EVAL_QUICK),)

@@ -16,7 +16,7 @@ readonly tools=$repo/target/tools
 
 usage() {
     cat <<END
-Usage: deploy/setup.sh build|lab|test|eval [--check]
+Usage: deploy/setup.sh build|lab|test|eval|fresh [--check]
        deploy/setup.sh --print-clang
 
 Installs what misses, and does nothing when everything is there. build, lab and test include those before.
@@ -24,6 +24,7 @@ Installs what misses, and does nothing when everything is there. build, lab and 
   lab            QEMU, virtiofsd, Python and load generators for VMs with shaped vCPUs
   test           linters; ruff $RUFF_VERSION goes to target/tools/bin
   eval           build, and the workloads of eval/compare (without QEMU: for the machine compared on)
+  fresh          debootstrap and archive keys, for deploy/test-fresh.sh
   --check        only tell what misses
   --print-clang  name of the clang to compile BPF with: VAWARE_CLANG if that is set
 
@@ -123,7 +124,7 @@ libelf headers|libelf-dev|has_lib libelf
 zlib headers|zlib1g-dev|has_lib zlib
 zstd headers|libzstd-dev|has_lib libzstd
 libseccomp headers|libseccomp-dev|has_lib libseccomp
-certificates, to download crates|ca-certificates|[ -d /etc/ssl/certs ]
+certificates, to download crates|ca-certificates|compgen -G '/etc/ssl/certs/*.crt'
 END
 }
 
@@ -173,6 +174,15 @@ ruff $RUFF_VERSION in target/tools/bin|RUFF|has_ruff
 Prometheus and promtool|PROMETHEUS|has_prometheus
 curl|curl|has curl
 systemd (as PID 1 of a lab VM)|systemd|[ -x /lib/systemd/systemd ]
+END
+}
+
+needs_fresh() {
+    cat <<END
+debootstrap|debootstrap|has debootstrap
+git|git|has git
+key of Debian's archive|debian-archive-keyring|[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]
+key of Ubuntu's archive|UBUNTU_KEYRING|[ -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]
 END
 }
 
@@ -252,6 +262,7 @@ ordinary_packages() {
         VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
         RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
         PROMETHEUS) ;;
+        UBUNTU_KEYRING) if apt_has ubuntu-archive-keyring; then echo ubuntu-archive-keyring; fi ;;
         *) echo "$package" ;;
         esac
     done
@@ -264,9 +275,9 @@ system_qemu_suffices() {
     [ "$distribution" != debian ] || [ "${major:-0}" -ge "$QEMU_WANTED" ]
 }
 
-# QEMU from the backports suite of the mirror in use, by an apt run that has its own source list and caches: the
-# system's sources stay visible to it for dependencies, and do not learn of backports.
-install_qemu_from_backports() {
+# install_from_backports PACKAGE: from the backports suite of the mirror in use, by an apt run that has its own source
+# list and caches: the system's sources stay visible to it for dependencies, and do not learn of backports.
+install_from_backports() {
     local suite=$codename-backports mirror own=$work/apt
     # shellcheck disable=SC2016 # apt expands these
     mirror=$(apt-get indextargets --format '$(REPO_URI) $(CODENAME)' 'Created-By: Packages' |
@@ -281,8 +292,7 @@ install_qemu_from_backports() {
     local apt_own=(apt_get -o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::State::Lists=$own/lists"
         -o "Dir::Cache=$own/cache")
     run_logged "read the package lists of $suite" "${apt_own[@]}" update
-    run_logged "install QEMU from $suite" \
-        "${apt_own[@]}" install --no-install-recommends -t "$suite" qemu-system-x86
+    run_logged "install $1 from $suite" "${apt_own[@]}" install --no-install-recommends -t "$suite" "$1"
 }
 
 # Debian 12 has no virtiofsd package, and its QEMU 7.2, whose package holds the daemon, gives way to the one from
@@ -328,7 +338,8 @@ install_missing() {
         # shellcheck disable=SC2086 # a list of words
         if [ -n "$services" ] && has systemctl; then "${root[@]}" systemctl disable --now $services >>"$log" 2>&1 || true; fi
     fi
-    if misses QEMU && ! system_qemu_suffices; then install_qemu_from_backports; fi
+    if misses QEMU && ! system_qemu_suffices; then install_from_backports qemu-system-x86; fi
+    if misses UBUNTU_KEYRING && ! apt_has ubuntu-archive-keyring; then install_from_backports ubuntu-archive-keyring; fi
     if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
     if misses RUFF; then install_ruff; fi
     if misses PROMETHEUS; then install_prometheus; fi
@@ -372,7 +383,7 @@ tell_old_qemu() {
 groups=() check=no
 for argument in "$@"; do
     case $argument in
-    build | lab | test | eval) groups+=("$argument") ;;
+    build | lab | test | eval | fresh) groups+=("$argument") ;;
     --check) check=yes ;;
     --print-clang)
         find_clang || say_end $EXIT_UNAVAILABLE "No clang $CLANG_MIN or newer is here. Run: deploy/setup.sh build"
@@ -396,6 +407,7 @@ fi
 group=${groups[0]}
 
 needs() {
+    case $group in fresh) needs_fresh && return ;; esac
     needs_build
     case $group in lab | test) needs_lab ;; esac
     case $group in test) needs_test ;; esac

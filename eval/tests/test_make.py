@@ -9,7 +9,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "twin", "eval", "results"]
-TARGETS += ["eval-report", "peers", "bundle"]
+TARGETS += ["eval-report", "peers", "bundle", "test-fresh"]
 
 
 def commands(*arguments):
