@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 SOURCES = Path(__file__).parents[1] / "lab" / "vtime" / "host"
-MS = 1_000_000
+US, MS = 1_000, 1_000_000
 NEVER = 2**63 - 1
 RUN, LIMIT, IDLE = range(3)
 WHY = (
@@ -97,12 +97,19 @@ class Host:
     A vCPU without a life is halted. Costs are off unless the shape says otherwise.
     """
 
-    def __init__(self, vcpus: int, shape: str = "", seed: int = 1, quantum_ns: int = 20_000):
+    def __init__(
+        self,
+        vcpus: int,
+        shape: str = "",
+        seed: int = 1,
+        quantum_ns: int = 20_000,
+        turn_cost_ns: int = 0,
+    ):
         self.lib = library()
         self.handle = self.lib.vt_host_new(vcpus, seed)
         assert self.handle
         self.vcpus = vcpus
-        self.quantum_ns = quantum_ns
+        self.quantum_ns, self.turn_cost_ns = quantum_ns, turn_cost_ns
         self.events: list[Event] = []
         self._call = OnSwitch(
             lambda _, now, pcpu, entity, why: self.events.append(Event(now, pcpu, entity, WHY[why]))
@@ -121,9 +128,10 @@ class Host:
         if getattr(self, "handle", None):
             self.lib.vt_host_free(self.handle)
 
-    def shape(self, text: str) -> None:
+    def shape(self, text: str, plain: bool = False) -> None:
+        """Replace the shape. Without costs, unless it has some or is to be taken as it is."""
         error = ctypes.create_string_buffer(300)
-        if "costs=" not in text:
+        if "costs=" not in text and not plain:
             text = "host costs=none\n" + text
         if self.lib.vt_host_shape(self.handle, text.encode(), self.now_ns, error, 300):
             raise ShapeError(error.value.decode())
@@ -165,7 +173,7 @@ class Host:
         vcpu = turn.vcpu
         self.turns += 1
         work = min(turn.work_ns, self.quantum_ns, self.left[vcpu])
-        self.lib.vt_host_ran(self.handle, vcpu, work, 0)
+        self.lib.vt_host_ran(self.handle, vcpu, work, self.turn_cost_ns)
         self.worked[vcpu] += work
         self.left[vcpu] -= work if self.left[vcpu] != NEVER else 0
         if self.left[vcpu]:
@@ -183,6 +191,21 @@ class Host:
 
     def competitor(self, n: int) -> Truth:
         return self.truth(self.vcpus + n)
+
+    def pause(self, ns: int) -> None:
+        self.lib.vt_host_pause(self.handle, ns)
+
+    def poll_control(self, vcpu: int, enabled: bool) -> None:
+        self.lib.vt_host_poll_control(self.handle, vcpu, enabled)
+
+    def halt_poll_ns(self, vcpu: int) -> int:
+        return self.lib.vt_host_halt_poll_ns(self.handle, vcpu)
+
+    def nr_events(self) -> int:
+        return self.lib.vt_host_nr_events(self.handle)
+
+    def costs(self) -> Costs:
+        return self.lib.vt_host_costs(self.handle).contents
 
     def competitors(self) -> list[str]:
         names = []

@@ -8,6 +8,7 @@
 #define HOT_NS 500000	      /* sysctl_sched_migration_cost */
 #define IMBALANCE_PERCENT 117 /* sd->imbalance_pct of a domain of cores */
 #define BUSY_FACTOR 16	      /* sd->busy_factor: a busy pCPU balances so much less often */
+#define MOST_FAILED 8	      /* of which each halves what a task's load counts */
 #define CACHE_NICE_TRIES 1    /* sd->cache_nice_tries: then hot tasks move as well */
 
 static bool idle(const VtPcpu *p)
@@ -70,6 +71,12 @@ static void pull(VtHost *h, VtEntity *e, VtPcpu *from, VtPcpu *to)
 	vt_queue(h, to, e);
 }
 
+/* get_sd_balance_interval(): the domain's weight in ms */
+static int64_t interval_ns(const VtHost *h, bool idle)
+{
+	return h->nr_pcpus * (idle ? 1 : BUSY_FACTOR) * 1000000ll;
+}
+
 /* cpu_load() in relation to what the pCPU gives */
 static int64_t relative_load(const VtPcpu *p)
 {
@@ -101,8 +108,12 @@ bool vt_balance_newly_idle(VtHost *h, VtPcpu *p)
 			most = relative_load(from);
 		}
 	}
-	if (!e)
+	if (!e) {
+		/* update_next_balance(): idle, it looks again sooner */
+		if (p->balance_ns > p->clock + interval_ns(h, true))
+			p->balance_ns = p->clock + interval_ns(h, true);
 		return false;
+	}
 	pull(h, e, busiest, p);
 	return p->curr;
 }
@@ -113,11 +124,11 @@ bool vt_balance_newly_idle(VtHost *h, VtPcpu *p)
  */
 void vt_balance_tick(VtHost *h, VtPcpu *p)
 {
-	int64_t total = 0, capacity = 0, local = relative_load(p), most = 0, imbalance;
-	int64_t interval;
+	int64_t total = 0, capacity = 0, local = relative_load(p), most = 0, mean, imbalance,
+		interval;
 	VtPcpu *busiest = NULL;
 	VtEntity *e;
-	int i;
+	int i, failed;
 
 	if (!h->balances || p->clock < p->balance_ns)
 		return;
@@ -140,15 +151,15 @@ void vt_balance_tick(VtHost *h, VtPcpu *p)
 	}
 	if (!busiest || most * 100 <= local * IMBALANCE_PERCENT)
 		return;
-	/* calculate_imbalance() */
-	total = total * VT_PPM / capacity;
-	imbalance = most - total < total - local ? most - total : total - local;
-	imbalance = imbalance * p->capacity_ppm / VT_PPM;
-	if (!local)
-		imbalance = INT64_MAX >> 8; /* an idle one takes what waits */
-	e = first_movable(busiest, p, p->balance_failed > CACHE_NICE_TRIES,
-			  imbalance << (p->balance_failed > 8 ? 8 : p->balance_failed));
-	if (!e || imbalance <= 0) {
+	/* calculate_imbalance(): so much that neither crosses the mean; an idle one takes all */
+	mean = total * VT_PPM / capacity;
+	imbalance = most - mean < mean - local ? most - mean : mean - local;
+	imbalance = local ? imbalance * p->capacity_ppm / VT_PPM : INT64_MAX >> MOST_FAILED;
+	if (imbalance <= 0)
+		return;
+	failed = p->balance_failed < MOST_FAILED ? p->balance_failed : MOST_FAILED;
+	e = first_movable(busiest, p, failed > CACHE_NICE_TRIES, imbalance << failed);
+	if (!e) {
 		p->balance_failed++;
 		return;
 	}

@@ -35,206 +35,42 @@
  * on x86 (halt_poll_ns and its kin, kvm_main.c). HZ is 1000, as distributions for servers have it
  * (Fedora, RHEL, Ubuntu since 24.10), and vSched's host; Debian has 250.
  */
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan.h"
+#include "words.h"
 
-#define MAX_WORDS 24
-#define MAX_COMPETITORS 4096
-#define MS 1000000ll
-
-typedef struct Word {
-	const char *text;
-	size_t length;
-} Word;
+#define MAX_COMPETITORS 4096 /* of a section */
 
 typedef struct Reader {
+	Words words; /* of the line */
 	VtPlan *plan;
 	VtSection *section; /* the current one */
-	int nr_vcpus, line;
-	bool described;	      /* the section has pCPUs */
-	Word word[MAX_WORDS]; /* of the line */
-	bool used[MAX_WORDS];
-	int nr_words;
-	char *error;
-	size_t size;
-	bool failed;
+	int nr_vcpus;
+	bool described; /* the section has pCPUs */
 } Reader;
-
-static void fail(Reader *r, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void fail(Reader *r, const char *format, ...)
-{
-	va_list args;
-	int begun = 0;
-
-	if (r->failed)
-		return;
-	r->failed = true;
-	if (r->line)
-		begun = snprintf(r->error, r->size, "line %d: ", r->line);
-	if (begun < 0 || (size_t)begun >= r->size)
-		return;
-	va_start(args, format);
-	vsnprintf(r->error + begun, r->size - begun, format, args);
-	va_end(args);
-}
-
-static bool is(Word word, const char *text)
-{
-	return strlen(text) == word.length && !memcmp(word.text, text, word.length);
-}
-
-/* The value of name=value on this line; without it, a word of no text. */
-static Word value_of(Reader *r, const char *name)
-{
-	size_t length = strlen(name);
-	int i;
-
-	for (i = 1; i < r->nr_words; i++) {
-		Word word = r->word[i];
-
-		if (!r->used[i] && word.length > length && word.text[length] == '=' &&
-		    !memcmp(word.text, name, length)) {
-			r->used[i] = true;
-			return (Word){ word.text + length + 1, word.length - length - 1 };
-		}
-	}
-	return (Word){ NULL, 0 };
-}
-
-static bool has(Reader *r, const char *name)
-{
-	int i;
-
-	for (i = 1; i < r->nr_words; i++) {
-		if (!r->used[i] && is(r->word[i], name))
-			return r->used[i] = true;
-	}
-	return false;
-}
-
-/* The word after the line's first. */
-static Word argument(Reader *r)
-{
-	if (r->nr_words < 2 || r->used[1]) {
-		fail(r, "'%.*s' lacks its argument; see the grammar in describe.c",
-		     (int)r->word[0].length, r->word[0].text);
-		return (Word){ "", 0 };
-	}
-	r->used[1] = true;
-	return r->word[1];
-}
-
-/* Digits with up to `decimals` decimals, as a whole number of the last decimal; -1: it is not. */
-static int64_t decimal(Word word, int decimals)
-{
-	int64_t value = 0;
-	size_t i;
-	int after = -1;
-
-	if (!word.length || word.length > 17)
-		return -1;
-	for (i = 0; i < word.length; i++) {
-		if (word.text[i] == '.' && after < 0 && i && i + 1 < word.length) {
-			after = 0;
-			continue;
-		}
-		if (word.text[i] < '0' || word.text[i] > '9' || after == decimals)
-			return -1;
-		value = value * 10 + word.text[i] - '0';
-		after += after >= 0;
-		if (value > 1000000000000ll)
-			return -1;
-	}
-	for (after = after < 0 ? 0 : after; after < decimals; after++)
-		value *= 10;
-	return value;
-}
-
-static int64_t number(Reader *r, Word word, const char *what, int decimals, int64_t least,
-		      int64_t most)
-{
-	int64_t value = decimal(word, decimals), unit = 1;
-	int i;
-
-	for (i = 0; i < decimals; i++)
-		unit *= 10;
-	if (value < least || value > most) {
-		fail(r, "%s is '%.*s'; it takes a number from %g to %g", what, (int)word.length,
-		     word.text ? word.text : "", (double)least / unit, (double)most / unit);
-		return least;
-	}
-	return value;
-}
-
-/* A time of at least 1 ns and at most 1,000 s. */
-static int64_t time_ns(Reader *r, Word word, const char *what, int64_t least)
-{
-	return number(r, word, what, 6, least, 1000000 * MS);
-}
-
-static void optional(Reader *r, int64_t *value, const char *name, int decimals, int64_t least,
-		     int64_t most)
-{
-	Word word = value_of(r, name);
-
-	if (word.text)
-		*value = number(r, word, name, decimals, least, most);
-}
-
-/* Cut the text before the first `by` off `rest`. */
-static Word cut(Word *rest, char by)
-{
-	const char *at = memchr(rest->text, by, rest->length);
-	Word word = *rest;
-
-	if (at)
-		word.length = at - rest->text;
-	rest->text += word.length + !!at;
-	rest->length -= word.length + !!at;
-	return word;
-}
-
-static VtMask list(Reader *r, Word rest, const char *what, int count)
-{
-	VtMask mask = { { 0 } };
-
-	if (!rest.length)
-		fail(r, "%s is missing; it takes a list such as 0-3,6", what);
-	while (rest.length && !r->failed) {
-		Word part = cut(&rest, ','), from = cut(&part, '-');
-		int64_t i = number(r, from, what, 0, 0, count - 1);
-		int64_t last = part.length ? number(r, part, what, 0, i, count - 1) : i;
-
-		for (; i <= last && !r->failed; i++)
-			vt_mask_add(&mask, i);
-	}
-	return mask;
-}
 
 static VtMask pcpus_of(Reader *r)
 {
-	return list(r, value_of(r, "on"), "on=", r->section->nr_pcpus);
+	return vt_list(&r->words, vt_value_of(&r->words, "on"), "on=", r->section->nr_pcpus);
 }
 
 static void pair(Reader *r, Word both, int64_t *on_ns, int64_t *off_ns)
 {
-	Word on = cut(&both, '/');
+	Word on = vt_cut(&both, '/');
 
-	*on_ns = time_ns(r, on, "the first time", 1);
-	*off_ns = time_ns(r, both, "the time after '/'", 1);
+	*on_ns = vt_time_ns(&r->words, on, "the first time", 1);
+	*off_ns = vt_time_ns(&r->words, both, "the time after '/'", 1);
 }
 
-static int64_t weight_of(Reader *r)
+/* The line's weight, if it has one, as sched_weight_from_cgroup() makes it. */
+static void read_weight(Reader *r, int64_t *weight)
 {
-	int64_t weight = 100;
+	int64_t cgroup = 0;
 
-	optional(r, &weight, "weight", 0, 1, 10000);
-	/* sched_weight_from_cgroup() */
-	return (weight * VT_WEIGHT_NORMAL + 50) / 100;
+	vt_optional(&r->words, &cgroup, "weight", 0, 1, 10000);
+	if (cgroup)
+		*weight = (cgroup * VT_WEIGHT_NORMAL + 50) / 100;
 }
 
 static void *grow(Reader *r, void *array, int count, size_t size)
@@ -244,7 +80,7 @@ static void *grow(Reader *r, void *array, int count, size_t size)
 	if (larger)
 		memset((char *)larger + count * size, 0, size);
 	else
-		fail(r, "there is no memory for this; use a shorter description");
+		vt_fail(&r->words, "there is no memory for this; use a shorter description");
 	return larger;
 }
 
@@ -252,38 +88,38 @@ static void read_host(Reader *r)
 {
 	VtPlan *plan = r->plan;
 	int64_t hz = 1000000000 / plan->tick_ns;
-	Word costs = value_of(r, "costs");
+	Word costs = vt_value_of(&r->words, "costs");
 
 	if (plan->nr_sections > 1 || r->described)
-		fail(r, "'host' holds for the whole text; put it before 'pcpus'");
+		vt_fail(&r->words, "'host' holds for the whole text; put it before 'pcpus'");
 	if (costs.text) {
 		const VtCosts *profile = vt_costs_profile(costs.text, costs.length);
 
 		if (profile)
 			plan->costs = *profile;
 		else
-			fail(r, "costs are '%.*s'; name none, posted or exits", (int)costs.length,
-			     costs.text);
+			vt_fail(&r->words, "costs are '%.*s'; name none, posted or exits",
+				(int)costs.length, costs.text);
 	}
-	optional(r, &hz, "hz", 0, 100, 10000);
+	vt_optional(&r->words, &hz, "hz", 0, 100, 10000);
 	plan->tick_ns = 1000000000 / hz;
-	optional(r, &plan->slice_ns, "slice", 6, MS / 10, 100 * MS);
-	optional(r, &plan->poll_max_ns, "poll", 6, 0, 100 * MS);
-	optional(r, &plan->poll_grow_start_ns, "poll_start", 6, 0, 100 * MS);
-	optional(r, &plan->poll_grow, "poll_grow", 0, 0, 1000);
-	optional(r, &plan->poll_shrink, "poll_shrink", 0, 0, 1000);
-	optional(r, &plan->costs.halt_ns, "halt_ns", 0, 0, MS);
-	optional(r, &plan->costs.wake_ns, "wake_ns", 0, 0, MS);
-	optional(r, &plan->costs.wake_polled_ns, "wake_polled_ns", 0, 0, MS);
-	optional(r, &plan->costs.host_switch_ns, "host_switch_ns", 0, 0, MS);
-	optional(r, &plan->costs.ipi_ns, "ipi_ns", 0, 0, MS);
-	optional(r, &plan->costs.ipi_latency_ns, "ipi_latency_ns", 0, 0, MS);
-	optional(r, &plan->costs.timer_ns, "timer_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->slice_ns, "slice", 6, MS / 10, 100 * MS);
+	vt_optional(&r->words, &plan->poll_max_ns, "poll", 6, 0, 100 * MS);
+	vt_optional(&r->words, &plan->poll_grow_start_ns, "poll_start", 6, 0, 100 * MS);
+	vt_optional(&r->words, &plan->poll_grow, "poll_grow", 0, 0, 1000);
+	vt_optional(&r->words, &plan->poll_shrink, "poll_shrink", 0, 0, 1000);
+	vt_optional(&r->words, &plan->costs.halt_ns, "halt_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.wake_ns, "wake_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.wake_polled_ns, "wake_polled_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.host_switch_ns, "host_switch_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.ipi_ns, "ipi_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.ipi_latency_ns, "ipi_latency_ns", 0, 0, MS);
+	vt_optional(&r->words, &plan->costs.timer_ns, "timer_ns", 0, 0, MS);
 }
 
 static void read_cycle(Reader *r)
 {
-	r->plan->cycle_ns = time_ns(r, argument(r), "the cycle", 1);
+	r->plan->cycle_ns = vt_time_ns(&r->words, vt_argument(&r->words), "the cycle", 1);
 }
 
 static void set_up_section(Reader *r, int nr_pcpus)
@@ -315,33 +151,36 @@ static void add_section(Reader *r, int64_t at_ns)
 
 static void read_at(Reader *r)
 {
-	int64_t at_ns = time_ns(r, argument(r), "the time", 0);
+	int64_t at_ns = vt_time_ns(&r->words, vt_argument(&r->words), "the time", 0);
 
 	if (!at_ns && r->plan->nr_sections == 1 && !r->described)
 		return; /* says what is so anyway */
 	if (!r->described)
-		fail(r,
-		     "the section before this has no 'pcpus'; describe what holds from its start");
+		vt_fail(&r->words, "the section before this has no 'pcpus'; describe what holds "
+				   "from its start");
 	else if (at_ns <= r->section->at_ns)
-		fail(r, "sections come in order of time; put this one later than the one before");
+		vt_fail(&r->words,
+			"sections come in order of time; put this one later than the one before");
 	else
 		add_section(r, at_ns);
 }
 
 static void read_pcpus(Reader *r)
 {
-	int64_t count = number(r, argument(r), "the number of pCPUs", 0, 1, VT_MAX_PCPUS);
+	int64_t count = vt_number(&r->words, vt_argument(&r->words), "the number of pCPUs", 0, 1,
+				  VT_MAX_PCPUS);
 
 	if (r->described)
-		fail(r, "the section already has its pCPUs; say 'pcpus' once");
-	if (!r->failed)
+		vt_fail(&r->words, "the section already has its pCPUs; say 'pcpus' once");
+	if (!r->words.failed)
 		set_up_section(r, count);
-	optional(r, &r->section->smt_ppm, "smt", 6, VT_PPM / 10, VT_PPM);
+	vt_optional(&r->words, &r->section->smt_ppm, "smt", 6, VT_PPM / 10, VT_PPM);
 }
 
 static void read_speed(Reader *r)
 {
-	int64_t speed_ppm = number(r, argument(r), "the speed", 6, VT_PPM / 100, VT_PPM);
+	int64_t speed_ppm =
+		vt_number(&r->words, vt_argument(&r->words), "the speed", 6, VT_PPM / 100, VT_PPM);
 	VtMask on = pcpus_of(r);
 	int i;
 
@@ -351,18 +190,20 @@ static void read_speed(Reader *r)
 
 static void read_vcpu(Reader *r)
 {
-	VtMask vcpus = list(r, argument(r), "the vCPU", r->nr_vcpus);
-	Word on = value_of(r, "on");
-	int64_t weight = weight_of(r);
+	VtMask vcpus = vt_list(&r->words, vt_argument(&r->words), "the vCPU", r->nr_vcpus);
+	Word on = vt_value_of(&r->words, "on");
+	int64_t weight = 0;
 	VtMask pcpus = { { 0 } };
 	int i;
 
+	read_weight(r, &weight);
 	if (on.text)
-		pcpus = list(r, on, "on=", r->section->nr_pcpus);
+		pcpus = vt_list(&r->words, on, "on=", r->section->nr_pcpus);
 	for (i = vt_mask_next(&vcpus, 0); i >= 0; i = vt_mask_next(&vcpus, i + 1)) {
 		if (on.text)
 			r->section->vcpu[i].on = pcpus;
-		r->section->vcpu[i].weight = weight;
+		if (weight)
+			r->section->vcpu[i].weight = weight;
 	}
 }
 
@@ -375,7 +216,7 @@ static void add_quota(Reader *r, const VtQuotaPlan *quota)
 	for (i = 0; i < section->nr_quotas; i++) {
 		for (k = 0; section->quota[i].level == quota->level && k < VT_MAX_VCPUS / 64; k++) {
 			if (section->quota[i].vcpus.bits[k] & quota->vcpus.bits[k]) {
-				fail(r, "a vCPU has two quotas of this kind; leave one");
+				vt_fail(&r->words, "a vCPU has two quotas of this kind; leave one");
 				return;
 			}
 		}
@@ -393,20 +234,22 @@ static void read_quota(Reader *r)
 	VtMask vcpus;
 	int i;
 
-	pair(r, argument(r), &quota.runtime_ns, &quota.period_ns);
-	vcpus = list(r, value_of(r, "vcpu"), "vcpu=", r->nr_vcpus);
-	quota.level = has(r, "shared");
-	optional(r, &quota.phase_ns, "phase", 6, 0, 1000000 * MS);
+	pair(r, vt_argument(&r->words), &quota.runtime_ns, &quota.period_ns);
+	vcpus = vt_list(&r->words, vt_value_of(&r->words, "vcpu"), "vcpu=", r->nr_vcpus);
+	quota.level = vt_has(&r->words, "shared");
+	vt_optional(&r->words, &quota.phase_ns, "phase", 6, 0, 1000000 * MS);
 	/* tg_set_cfs_bandwidth(): min_cfs_quota_period, max_cfs_quota_period */
 	if (quota.runtime_ns < MS || quota.period_ns < MS || quota.period_ns > 1000 * MS)
-		fail(r, "the kernel takes run times from 1 ms and periods from 1 to 1000 ms; "
+		vt_fail(&r->words,
+			"the kernel takes run times from 1 ms and periods from 1 to 1000 ms; "
 			"change it");
 	if (quota.level) {
 		quota.vcpus = vcpus;
 		add_quota(r, &quota);
 		return;
 	}
-	for (i = vt_mask_next(&vcpus, 0); i >= 0 && !r->failed; i = vt_mask_next(&vcpus, i + 1)) {
+	for (i = vt_mask_next(&vcpus, 0); i >= 0 && !r->words.failed;
+	     i = vt_mask_next(&vcpus, i + 1)) {
 		memset(&quota.vcpus, 0, sizeof(quota.vcpus));
 		vt_mask_add(&quota.vcpus, i);
 		add_quota(r, &quota);
@@ -432,17 +275,19 @@ static void read_competitor(Reader *r, VtCompetitorPlan *competitor)
 
 	competitor->on = pcpus_of(r);
 	if (competitor->kind == VT_DUTY) {
-		optional(r, &competitor->phase_ns, "phase", 6, 0, 1000000 * MS);
+		vt_optional(&r->words, &competitor->phase_ns, "phase", 6, 0, 1000000 * MS);
 	} else {
-		competitor->weight = weight_of(r);
-		optional(r, &floats, "floating", 0, 1, 1024);
+		competitor->weight = VT_WEIGHT_NORMAL;
+		read_weight(r, &competitor->weight);
+		vt_optional(&r->words, &floats, "floating", 0, 1, 1024);
 		competitor->floats = floats;
 	}
-	for (i = 0; i < r->section->nr_competitors; i++)
-		count += VT_MAX_PCPUS + r->section->competitor[i].floats;
-	if (count > MAX_COMPETITORS * 4)
-		fail(r, "the section has too many competitors; leave some");
 	add_competitor(r, competitor);
+	for (i = 0; i < r->section->nr_competitors; i++)
+		count += vt_competitor_count(&r->section->competitor[i]);
+	if (count > MAX_COMPETITORS)
+		vt_fail(&r->words, "the section has more than %d competitors; leave some",
+			MAX_COMPETITORS);
 }
 
 static void read_hog(Reader *r)
@@ -454,7 +299,7 @@ static void read_on_off(Reader *r, VtKind kind)
 {
 	VtCompetitorPlan competitor = { .kind = kind };
 
-	pair(r, argument(r), &competitor.on_ns, &competitor.off_ns);
+	pair(r, vt_argument(&r->words), &competitor.on_ns, &competitor.off_ns);
 	read_competitor(r, &competitor);
 }
 
@@ -471,18 +316,18 @@ static void read_duty(Reader *r)
 static void read_recorded(Reader *r)
 {
 	VtCompetitorPlan competitor = { .kind = VT_RECORDED };
-	Word rest = argument(r);
+	Word rest = vt_argument(&r->words);
 	size_t i, pairs = 1;
 
 	for (i = 0; i < rest.length; i++)
 		pairs += rest.text[i] == ',';
 	competitor.record = calloc(pairs, 2 * sizeof(int64_t));
 	if (!competitor.record)
-		fail(r, "there is no memory for the record; shorten it");
-	while (!r->failed && competitor.nr_record < (int)(2 * pairs)) {
+		vt_fail(&r->words, "there is no memory for the record; shorten it");
+	while (!r->words.failed && competitor.nr_record < (int)(2 * pairs)) {
 		int64_t *at = &competitor.record[competitor.nr_record];
 
-		pair(r, cut(&rest, ','), &at[0], &at[1]);
+		pair(r, vt_cut(&rest, ','), &at[0], &at[1]);
 		competitor.nr_record += 2;
 	}
 	read_competitor(r, &competitor);
@@ -504,70 +349,47 @@ static const struct {
 	{ "duty", read_duty, true },
 };
 
-static void read_words(Reader *r, Word line)
-{
-	r->nr_words = 0;
-	for (;;) {
-		while (line.length && strchr(" \t\r", *line.text)) {
-			line.text++;
-			line.length--;
-		}
-		if (!line.length || *line.text == '#')
-			return;
-		if (r->nr_words == MAX_WORDS) {
-			fail(r, "it has more than %d words; split it", MAX_WORDS);
-			return;
-		}
-		r->used[r->nr_words] = false;
-		r->word[r->nr_words].text = line.text;
-		while (line.length && !strchr(" \t\r", *line.text)) {
-			line.text++;
-			line.length--;
-		}
-		r->word[r->nr_words].length = line.text - r->word[r->nr_words].text;
-		r->nr_words++;
-	}
-}
-
 static void read_line(Reader *r, Word line)
 {
 	size_t i;
 	int w;
 
-	read_words(r, line);
-	if (!r->nr_words || r->failed)
+	vt_read_words(&r->words, line);
+	if (!r->words.nr_words || r->words.failed)
 		return;
 	for (i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
-		if (is(r->word[0], kinds[i].name))
+		if (vt_is(r->words.word[0], kinds[i].name))
 			break;
 	}
 	if (i == sizeof(kinds) / sizeof(kinds[0])) {
-		fail(r,
-		     "'%.*s' is unknown; begin with host, cycle, at, pcpus, speed, vcpu, quota, "
-		     "hog, bursty, recorded or duty",
-		     (int)r->word[0].length, r->word[0].text);
+		vt_fail(&r->words,
+			"'%.*s' is unknown; begin with host, cycle, at, pcpus, speed, vcpu, quota, "
+			"hog, bursty, recorded or duty",
+			(int)r->words.word[0].length, r->words.word[0].text);
 	} else if (kinds[i].needs_pcpus && !r->described) {
-		fail(r, "'%s' comes before the section's 'pcpus'; begin with that", kinds[i].name);
+		vt_fail(&r->words, "'%s' comes before the section's 'pcpus'; begin with that",
+			kinds[i].name);
 	} else {
 		kinds[i].read(r);
 	}
-	for (w = 1; w < r->nr_words; w++) {
-		if (!r->used[w])
-			fail(r, "'%.*s' does not belong to '%.*s'; see the grammar in describe.c",
-			     (int)r->word[w].length, r->word[w].text, (int)r->word[0].length,
-			     r->word[0].text);
+	for (w = 1; w < r->words.nr_words; w++) {
+		if (!r->words.used[w])
+			vt_fail(&r->words,
+				"'%.*s' does not belong to '%.*s'; see the grammar in describe.c",
+				(int)r->words.word[w].length, r->words.word[w].text,
+				(int)r->words.word[0].length, r->words.word[0].text);
 	}
 }
 
 VtPlan *vt_plan_read(const char *text, int nr_vcpus, char *error, size_t size)
 {
-	Reader r = { .nr_vcpus = nr_vcpus, .error = error, .size = size };
+	Reader r = { .words = { .error = error, .size = size }, .nr_vcpus = nr_vcpus };
 	Word rest = { text, strlen(text) };
 	int i;
 
 	r.plan = calloc(1, sizeof(*r.plan));
 	if (!r.plan) {
-		fail(&r, "there is no memory for the description; free some");
+		vt_fail(&r.words, "there is no memory for the description; free some");
 		return NULL;
 	}
 	*r.plan = (VtPlan){
@@ -580,24 +402,25 @@ VtPlan *vt_plan_read(const char *text, int nr_vcpus, char *error, size_t size)
 		.costs = *vt_costs_profile("posted", strlen("posted")),
 	};
 	add_section(&r, 0);
-	while (rest.length && !r.failed) {
-		r.line++;
-		read_line(&r, cut(&rest, '\n'));
+	while (rest.length && !r.words.failed) {
+		r.words.line++;
+		read_line(&r, vt_cut(&rest, '\n'));
 	}
-	r.line = 0;
-	if (!r.failed && !r.described) {
+	r.words.line = 0;
+	if (!r.words.failed && !r.described) {
 		if (r.plan->nr_sections > 1)
-			fail(&r, "the last section has no 'pcpus'; describe what holds in it");
+			vt_fail(&r.words,
+				"the last section has no 'pcpus'; describe what holds in it");
 		else
 			set_up_section(&r, nr_vcpus);
-		for (i = 0; !r.failed && i < nr_vcpus; i++) {
+		for (i = 0; !r.words.failed && i < nr_vcpus; i++) {
 			r.section->vcpu[i].on = (VtMask){ { 0 } };
 			vt_mask_add(&r.section->vcpu[i].on, i);
 		}
 	}
-	if (!r.failed && r.plan->cycle_ns && r.plan->cycle_ns <= r.section->at_ns)
-		fail(&r, "the cycle ends before its last section begins; make it longer");
-	if (r.failed) {
+	if (!r.words.failed && r.plan->cycle_ns && r.plan->cycle_ns <= r.section->at_ns)
+		vt_fail(&r.words, "the cycle ends before its last section begins; make it longer");
+	if (r.words.failed) {
 		vt_plan_free(r.plan);
 		return NULL;
 	}

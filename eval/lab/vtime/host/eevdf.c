@@ -81,6 +81,22 @@ static int64_t lag_of(const VtHost *h, const VtPcpu *p, const VtEntity *e)
 	return lag > limit ? limit : lag < -limit ? -limit : lag;
 }
 
+/*
+ * While an entity is alone its ticks are left out. This is what they would have done since: renew
+ * its deadline at the first tick after its slice was over, again and again.
+ */
+static void renew_by_ticks(const VtHost *h, const VtPcpu *p, VtEntity *e)
+{
+	int64_t due = e->charged_ns + (e->deadline - e->vruntime) * e->weight / VT_WEIGHT_NORMAL;
+	int64_t first = vt_next_tick(h, due - 1), period, last;
+
+	if (first > p->clock)
+		return;
+	period = (h->plan->slice_ns + h->tick_ns - 1) / h->tick_ns * h->tick_ns;
+	last = first + (p->clock - first) / period * period;
+	e->deadline = e->vruntime + virtual(e, last - e->charged_ns + h->plan->slice_ns);
+}
+
 /* update_curr() and update_deadline(): count what the running entity ran. */
 void vt_fair_update(VtHost *h, VtPcpu *p)
 {
@@ -89,6 +105,8 @@ void vt_fair_update(VtHost *h, VtPcpu *p)
 
 	if (!e || (ran = p->clock - e->charged_ns) <= 0)
 		return;
+	if (!p->fair.nr)
+		renew_by_ticks(h, p, e);
 	e->charged_ns = p->clock;
 	e->vruntime += virtual(e, ran);
 	if (!vt_quota_charge(e, ran))

@@ -85,13 +85,15 @@ typedef struct VtTruth {
 
 /* Costs of virtualization, ns. costs.c names the source of each. */
 typedef struct VtCosts {
-	int64_t halt_ns;	/* charged here: exit by HLT and blocking */
-	int64_t wake_ns;	/* charged here: from the kick to guest code, of a blocked vCPU */
-	int64_t wake_polled_ns; /* charged here: the same if the host polled */
-	int64_t host_switch_ns; /* charged here: from one task of a pCPU to another */
-	int64_t ipi_ns;		/* for the caller: the sender of an interrupt to another vCPU */
-	int64_t ipi_latency_ns; /* for the caller: until a running vCPU takes the interrupt */
-	int64_t timer_ns;	/* for the caller: arming the local timer */
+	/* charged here, to the vCPU's pCPU */
+	int64_t halt_ns;	/* the exit by HLT */
+	int64_t wake_ns;	/* from the wake-up to guest code, if it was blocked */
+	int64_t wake_polled_ns; /* the same, if the host polled */
+	int64_t host_switch_ns; /* from another task of the pCPU to this vCPU */
+	/* for the caller */
+	int64_t ipi_ns;		/* what sending an interrupt takes of the sender's time */
+	int64_t ipi_latency_ns; /* from there to the handler, if the other vCPU runs */
+	int64_t timer_ns;	/* arming the local timer once, with the exit when it expires */
 } VtCosts;
 
 /*

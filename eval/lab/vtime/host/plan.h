@@ -60,6 +60,11 @@ typedef struct VtCompetitorPlan {
 	int nr_record;			 /* even */
 } VtCompetitorPlan;
 
+static inline int vt_competitor_count(const VtCompetitorPlan *plan)
+{
+	return plan->floats ? plan->floats : vt_mask_count(&plan->on);
+}
+
 typedef struct VtQuotaPlan {
 	VtMask vcpus; /* who shares it */
 	int level;    /* 0: a vCPU's own, 1: of a group */

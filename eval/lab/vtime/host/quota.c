@@ -62,10 +62,12 @@ static void throttle(VtHost *h, VtQuota *q, int pcpu)
 
 		if (e->pcpu != pcpu || !e->queued)
 			continue;
-		if (e->delayed) {
+		if (e->polls)
+			vt_poll_give_up(h, e);
+		if (e->delayed)
 			vt_fair_finish_delayed(h, p, e);
-			continue;
-		}
+		if (!e->wants)
+			continue; /* it sleeps, and will find the throttle when it wakes */
 		e->throttled = true;
 		vt_unqueue(h, e, VT_DEQUEUE_THROTTLE);
 		if (ran)

@@ -15,8 +15,7 @@ static int count_competitors(const VtSection *section)
 	int i, count = 0;
 
 	for (i = 0; i < section->nr_competitors; i++)
-		count += section->competitor[i].floats ? section->competitor[i].floats
-						       : vt_mask_count(&section->competitor[i].on);
+		count += vt_competitor_count(&section->competitor[i]);
 	return count;
 }
 
@@ -60,7 +59,7 @@ static VtQuota *make_quotas(const Room *room)
 	return quota;
 }
 
-/* Take every vCPU off its pCPU. Who wanted to run waits. */
+/* Take every vCPU off its pCPU, and end the competitors. Who wanted to run waits. */
 static void stop_all(VtHost *h)
 {
 	int i;
@@ -86,8 +85,14 @@ static void stop_all(VtHost *h)
 		e->toggle_ns = VT_NEVER;
 		e->quota[0] = e->quota[1] = NULL;
 	}
-	for (i = 0; i < h->nr_pcpus; i++)
-		h->pcpu[i].curr = NULL;
+	for (i = 0; i < h->nr_pcpus; i++) {
+		VtPcpu *p = &h->pcpu[i];
+
+		vt_clock_to(p, h->now);
+		if (p->curr)
+			vt_event(h, p->clock, p->index, p->curr, VT_WHY_HALTED);
+		p->curr = NULL;
+	}
 	h->nr_pcpus = h->nr_quotas = 0;
 	h->nr_entities = h->nr_vcpus;
 }
@@ -153,10 +158,11 @@ static void set_up_pcpus(VtHost *h, const VtSection *section, int64_t now)
 	vt_heap_clear(&h->runners, VT_MAX_PCPUS);
 	for (i = 0; i < h->nr_pcpus; i++) {
 		VtPcpu *p = &h->pcpu[i];
+		int64_t clock = p->clock > now ? p->clock : now; /* ahead by what a turn took */
 
 		memset(p, 0, sizeof(*p));
 		p->index = i;
-		p->clock = now;
+		p->clock = clock;
 		p->speed_ppm = section->speed_ppm[i];
 		p->capacity_ppm = capacity(section, i);
 		p->sibling = section->smt_ppm && (i ^ 1) < h->nr_pcpus ? i ^ 1 : -1;
