@@ -252,8 +252,9 @@ def _kernels(_: argparse.Namespace) -> None:
 
 
 def _shapes(_: argparse.Namespace) -> None:
-    for grammar, meaning in shapes.GRAMMAR.values():
-        print(f"{grammar:<28} {meaning}")
+    for name, (grammar, meaning) in shapes.GRAMMAR.items():
+        only = " (simulated host only)" if name in shapes.SIMULATED else ""
+        print(f"{grammar:<28} {meaning}{only}")
     print("Join terms with '+': floating:2+hog, packed:2+duty:2/2@0+duty:16/16@1.")
     print("\nBy name, as they are on this host:")
     for preset in presets.all_for(len(shapes.host_cores())).values():

@@ -30,7 +30,25 @@ GRAMMAR = {
         "a real-time competitor takes the core for ON ms, leaves it for OFF ms, PHASE ms late",
     ),
     "weight": ("weight:W0,W1,...", "cgroup weight per vCPU, 1 to 10000; 100 is normal"),
+    "smt": (
+        "smt[:RATE]",
+        "cores 2i and 2i+1 are siblings: each works at RATE (default 0.6) beside a busy one",
+    ),
+    "speed": ("speed:RATIO@CORES", "these cores work at RATIO of the fastest, 0.01 to 1"),
+    "vmquota": ("vmquota:ON/PERIOD", "all vCPUs together run at most ON of every PERIOD ms"),
+    "bursty": (
+        "bursty:ON/OFF[*N][@CORES]",
+        "competitors on each core, or N that float, compute ON and sleep OFF ms on average",
+    ),
+    "recorded": (
+        "recorded:ON/OFF,ON/OFF,...[*N][@CORES]",
+        "the same, for just these times, again and again",
+    ),
 }
+
+# Terms of which only a simulated host is capable.
+SIMULATED = ("smt", "speed", "vmquota", "bursty", "recorded")
+SMT_RATE = 0.6  # two busy siblings do 1.2 times the work of one thread
 
 
 @dataclass(frozen=True)
@@ -44,14 +62,35 @@ class Duty:
 
 
 @dataclass(frozen=True)
+class Sleeper:
+    """Competitors that compute and sleep in turns: one on each core, or `floating` on all.
+
+    `times_ms`: pairs of computing and sleeping; of `kind` "bursty" the only pair is the means.
+    """
+
+    kind: str
+    cpus: tuple[int, ...]
+    times_ms: tuple[tuple[float, float], ...]
+    floating: int = 0
+
+
+@dataclass(frozen=True)
 class Plan:
-    """A shape worked out for one VM on this host; CPU numbers are the host's."""
+    """A shape worked out for one VM on this host; CPU numbers are the host's.
+
+    `simulated` names the terms that only a simulated host can follow.
+    """
 
     affinity: tuple[tuple[int, ...], ...]  # per vCPU
     weights: tuple[int, ...]  # per vCPU, cgroup v2 units
     quotas_us: tuple[tuple[int, int] | None, ...]  # per vCPU: (run time, period)
     hogs: tuple[int, ...] = ()
     duties: tuple[Duty, ...] = ()
+    sleepers: tuple[Sleeper, ...] = ()
+    smt_rate: float | None = None
+    speeds: tuple[tuple[int, float], ...] = ()  # CPU, ratio
+    vm_quota_us: tuple[int, int] | None = None  # run time, period
+    simulated: tuple[str, ...] = ()
 
 
 @dataclass
@@ -66,6 +105,13 @@ class _Draft:
     quotas_us: list[tuple[int, int] | None] = field(default_factory=list)
     hogs: str | None = None
     duties: list[tuple[float, float, float, str]] = field(default_factory=list)
+    sleepers: list[tuple[str, tuple[tuple[float, float], ...], int, str]] = field(
+        default_factory=list
+    )
+    smt_rate: float | None = None
+    speeds: dict[int, float] = field(default_factory=dict)
+    vm_quota_us: tuple[int, int] | None = None
+    simulated: list[str] = field(default_factory=list)
 
 
 class _Bad(Exception):
@@ -106,6 +152,8 @@ def plan(text: str, vcpus: int, cores: Sequence[int] | None = None) -> Plan:
                 f"shape term '{term.strip()}' does not fit: {why}; write it as {GRAMMAR[name][0]}",
                 EX_USAGE,
             ) from None
+        if name in SIMULATED:
+            draft.simulated.append(name)
     if not draft.placement:
         draft.affinity = [tuple(draft.cores)] * vcpus
     return _finish(draft)
@@ -121,12 +169,21 @@ def _finish(draft: _Draft) -> Plan:
         for on_ms, off_ms, phase_ms, where in draft.duties
         for cpu in (_cpus(where, draft.cores) if where else in_use)
     ]
+    sleepers = [
+        Sleeper(kind, tuple(_cpus(where, draft.cores) if where else in_use), times, floating)
+        for kind, times, floating, where in draft.sleepers
+    ]
     return Plan(
         affinity=tuple(draft.affinity),
         weights=draft.weights or (NORMAL_WEIGHT,) * draft.vcpus,
         quotas_us=tuple(draft.quotas_us),
         hogs=tuple(hogs),
         duties=tuple(duties),
+        sleepers=tuple(sleepers),
+        smt_rate=draft.smt_rate,
+        speeds=tuple(sorted(draft.speeds.items())),
+        vm_quota_us=draft.vm_quota_us,
+        simulated=tuple(draft.simulated),
     )
 
 
@@ -200,10 +257,8 @@ def _hog(draft: _Draft, rest: str) -> None:
 
 def _quota(draft: _Draft, rest: str) -> None:
     ratio, _, vcpus = rest.partition(":")
-    on_ms, period_ms = _ratio(ratio)
-    if not 1 <= period_ms <= 1000:
-        raise _Bad("the kernel takes periods from 1 to 1000 ms")
-    if not 1 <= on_ms <= period_ms:
+    on_ms, period_ms = _quota_times(ratio)
+    if on_ms > period_ms:
         raise _Bad("the run time must be from 1 ms to the period")
     chosen = _numbers(vcpus) if vcpus else range(draft.vcpus)
     _check_below(chosen, draft.vcpus, "vCPU")
@@ -211,6 +266,22 @@ def _quota(draft: _Draft, rest: str) -> None:
         if draft.quotas_us[vcpu]:
             raise _Bad(f"vCPU {vcpu} already has a quota")
         draft.quotas_us[vcpu] = (round(on_ms * 1000), round(period_ms * 1000))
+
+
+def _quota_times(text: str) -> tuple[float, float]:
+    on_ms, period_ms = _ratio(text)
+    if not 1 <= period_ms <= 1000:
+        raise _Bad("the kernel takes periods from 1 to 1000 ms")
+    if on_ms < 1:
+        raise _Bad("the run time must be 1 ms or more")
+    return on_ms, period_ms
+
+
+def _vmquota(draft: _Draft, rest: str) -> None:
+    if draft.vm_quota_us:
+        raise _Bad("the shape already has a quota of all vCPUs")
+    on_ms, period_ms = _quota_times(rest)
+    draft.vm_quota_us = (round(on_ms * 1000), round(period_ms * 1000))
 
 
 def _duty(draft: _Draft, rest: str) -> None:
@@ -236,6 +307,42 @@ def _weight(draft: _Draft, rest: str) -> None:
     draft.weights = tuple(int(v) for v in values)
 
 
+def _smt(draft: _Draft, rest: str) -> None:
+    if draft.smt_rate:
+        raise _Bad("the shape already says so")
+    draft.smt_rate = _between(rest, 0.1) if rest else SMT_RATE
+
+
+def _speed(draft: _Draft, rest: str) -> None:
+    ratio, _, cores = rest.partition("@")
+    for cpu in _cpus(cores, draft.cores):
+        if cpu in draft.speeds:
+            raise _Bad(f"core {cpu} already has a speed")
+        draft.speeds[cpu] = _between(ratio, 0.01)
+
+
+def _bursty(draft: _Draft, rest: str) -> None:
+    _sleepers(draft, "bursty", rest, 1)
+
+
+def _recorded(draft: _Draft, rest: str) -> None:
+    _sleepers(draft, "recorded", rest, 100_000)
+
+
+def _sleepers(draft: _Draft, kind: str, rest: str, most: int) -> None:
+    work, _, cores = rest.partition("@")
+    pairs, star, floating = work.partition("*")
+    times_ms = tuple(_ratio(pair) for pair in pairs.split(","))
+    if len(times_ms) > most:
+        raise _Bad(f"it takes {most} pair of times")
+    if min(map(min, times_ms)) <= 0:
+        raise _Bad("times must be above 0")
+    if cores or "@" in rest:
+        _cpus(cores, draft.cores)
+    count = _count(floating, "the number that float") if star else 0
+    draft.sleepers.append((kind, times_ms, count, cores))
+
+
 _READERS = {
     "honest": _honest,
     "floating": _floating,
@@ -246,6 +353,11 @@ _READERS = {
     "quota": _quota,
     "duty": _duty,
     "weight": _weight,
+    "smt": _smt,
+    "speed": _speed,
+    "vmquota": _vmquota,
+    "bursty": _bursty,
+    "recorded": _recorded,
 }
 
 
@@ -284,6 +396,12 @@ def _ratio(text: str) -> tuple[float, float]:
     if not slash:
         raise _Bad("it needs two times in ms with a '/' between them")
     return _milliseconds(first), _milliseconds(second)
+
+
+def _between(text: str, least: float) -> float:
+    if not re.fullmatch(r"\d(\.\d{1,6})?", text) or not least <= float(text) <= 1:
+        raise _Bad(f"'{text}' is not a number from {least} to 1")
+    return float(text)
 
 
 def _milliseconds(text: str) -> float:

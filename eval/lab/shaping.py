@@ -8,7 +8,7 @@ from pathlib import Path
 
 from . import host
 from .cgroups import CpuGroups
-from .errors import LabError
+from .errors import EX_USAGE, LabError
 from .runs import Run
 from .shapes import Duty, Plan
 
@@ -29,7 +29,12 @@ class Shaper:
         self._started = 0
 
     def apply(self, plan: Plan) -> None:
-        """Undo the previous plan and apply this one. Raises LabError (69)."""
+        """Undo the previous plan and apply this one. Raises LabError (69; 64: not on this host)."""
+        if plan.simulated:
+            raise LabError(
+                f"only a simulated host has '{plan.simulated[0]}'; use virtual time, or leave it",
+                EX_USAGE,
+            )
         self._end_competitors()
         for vcpu, tid in enumerate(self._tids):
             os.sched_setaffinity(tid, plan.affinity[vcpu])
