@@ -25,6 +25,7 @@ pub mod service;
 pub mod simulated;
 pub mod stats;
 pub mod telemetry;
+pub mod text_file;
 
 /// Bindings of `bpf/intf.h`.
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]

@@ -3,8 +3,6 @@
 
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
-
 use crate::intf;
 
 /// A policy that can be switched on and off while the scheduler runs.
@@ -61,17 +59,8 @@ pub const POLICIES: [Policy; 8] = [
 
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
 /// list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "Written", into = "Vec<&'static str>")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySet(u64);
-
-/// A set of policies as TOML has it.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "policies are a list of names, \"all\" or \"none\"")]
-enum Written {
-    Text(String),
-    Names(Vec<String>),
-}
 
 impl PolicySet {
     /// Every policy: what is on unless somebody chooses.
@@ -89,6 +78,11 @@ impl PolicySet {
         self.0 & policy.bit != 0
     }
 
+    /// The names of those in it.
+    pub fn names(self) -> Vec<&'static str> {
+        POLICIES.iter().filter(|policy| self.has(policy)).map(|policy| policy.name).collect()
+    }
+
     /// Whether vCPUs can be banned from normal work.
     pub fn bans(self) -> bool {
         self.0 & intf::vaware_policy_VAWARE_POLICY_RWC as u64 != 0
@@ -104,8 +98,9 @@ impl PolicySet {
             let name = name.as_ref().trim();
             let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
                 let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+                let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
                 return Err(format!(
-                    "there is no policy {name:?}; choose from {}, or write all or none",
+                    "there is no policy {name}; choose from {}, or write all or none",
                     known.join(", ")
                 ));
             };
@@ -127,26 +122,9 @@ impl FromStr for PolicySet {
     }
 }
 
-impl TryFrom<Written> for PolicySet {
-    type Error = String;
-
-    fn try_from(written: Written) -> Result<Self, String> {
-        match written {
-            Written::Text(text) => text.parse(),
-            Written::Names(names) => Self::from_names(&names),
-        }
-    }
-}
-
-impl From<PolicySet> for Vec<&'static str> {
-    fn from(set: PolicySet) -> Self {
-        POLICIES.iter().filter(|policy| set.has(policy)).map(|policy| policy.name).collect()
-    }
-}
-
 impl std::fmt::Display for PolicySet {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let on: Vec<_> = (*self).into();
+        let on = self.names();
         f.write_str(if on.is_empty() { "none".into() } else { on.join(",") }.as_str())
     }
 }
