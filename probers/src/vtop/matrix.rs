@@ -14,11 +14,21 @@ const STACKED_NS: f64 = 100_000.0;
 /// A recording does not tell for how long it was watched.
 const RECORDED_CONFIDENCE: f64 = 0.9;
 
+/// The largest VM that can be: grouping takes the time of its square.
+pub const VCPUS_MAX: usize = 1024;
+
+/// What an error quotes of a field at most.
+const QUOTE_CHARS: usize = 40;
+
 /// What is wrong with a matrix. Lines and columns count from 1.
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum MatrixError {
     #[error("the file is empty; expected a line of comma-separated latencies in ns for each vCPU")]
     Empty,
+    #[error("line {line}: more vCPUs than {VCPUS_MAX}; leave some of them out")]
+    TooMany { line: usize },
+    #[error("there is no latency in the file; expected a positive number of ns for some pairs")]
+    Blank,
     #[error(
         "line {line}, column {column}: {text:?} is no latency; expected a positive number of ns, \
          or a blank where nothing was measured"
@@ -54,9 +64,16 @@ impl Matrix {
         if text.trim().is_empty() {
             return Err(MatrixError::Empty);
         }
+        if lines.len() > VCPUS_MAX {
+            return Err(MatrixError::TooMany { line: VCPUS_MAX + 1 });
+        }
         let rows =
             lines.iter().enumerate().map(|(index, line)| parse_row(line, index, lines.len()));
-        Ok(Self::from_rows(rows.collect::<Result<_, _>>()?))
+        let rows: Vec<Vec<Option<f64>>> = rows.collect::<Result<_, _>>()?;
+        if rows.len() > 1 && rows.iter().flatten().all(Option::is_none) {
+            return Err(MatrixError::Blank);
+        }
+        Ok(Self::from_rows(rows))
     }
 
     /// From lower triangles: row i holds the latencies to 0..i in ns.
@@ -100,29 +117,30 @@ impl LatencySource for Matrix {
 /// The latencies left of the diagonal in line `index`, of as many as `lines`.
 fn parse_row(text: &str, index: usize, lines: usize) -> Result<Vec<Option<f64>>, MatrixError> {
     let line = index + 1;
-    let fields: Vec<&str> = text.split(',').map(str::trim).collect();
     let mut row = Vec::with_capacity(index);
-    for (column, field) in fields.iter().enumerate() {
+    let mut columns = 0;
+    for (column, field) in text.split(',').map(str::trim).enumerate() {
+        if column == lines {
+            return Err(MatrixError::TooLong { line, column: column + 1, lines });
+        }
         let latency = match field.parse::<f64>() {
             _ if field.is_empty() => None,
             Ok(ns) if ns.is_finite() && ns > 0.0 => Some(ns),
             // Tools write NaN where nothing was measured. Beyond the triangle any number will do.
             Ok(ns) if ns.is_nan() || column >= index => None,
             _ => {
-                let text = (*field).to_owned();
+                let text = field.chars().take(QUOTE_CHARS).collect();
                 return Err(MatrixError::NoLatency { line, column: column + 1, text });
             }
         };
         if column < index {
             row.push(latency);
         }
-    }
-    if fields.len() > lines {
-        return Err(MatrixError::TooLong { line, column: lines + 1, lines });
+        columns += 1;
     }
     // A triangle without its trailing commas is fine.
-    if fields.len() < index {
-        return Err(MatrixError::TooShort { line, column: fields.len() + 1, lines });
+    if columns < index {
+        return Err(MatrixError::TooShort { line, column: columns + 1, lines });
     }
     Ok(row)
 }
@@ -160,5 +178,8 @@ mod tests {
         assert!(starts(",,\n1,,\n2", "line 3, column 2: the line ends here"));
         assert!(starts(",0,1\n1,", "line 1, column 3: more columns"));
         assert!(starts("Num cores: 2", "line 1, column 1"));
+        assert!(starts(",\n,\n", "there is no latency"));
+        assert!(starts(&",\n".repeat(VCPUS_MAX + 1), "line 1025: more vCPUs than 1024"));
+        assert!(fault(&"x".repeat(1 << 20)).is_some_and(|why| why.len() < 300));
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use super::partition::Partition;
-use super::readings::{Pair, Reading, Readings, pair};
+use super::readings::{Pair, Reading, Readings};
 
 /// Neighbouring levels lie at least so far apart. The closest of 24 recorded machines are 1.5 apart
 /// (edge to edge); cores within one level spread over 1.3 in the tree.
@@ -104,29 +104,43 @@ fn any_grew(stacks: &Partition, before: &Partition, now: &Partition) -> bool {
 /// vCPUs that never ran together. Three that contradict each other (a never with b, a never with c,
 /// but b with c) prove that one of the two is wrong, so that neither counts.
 fn stacks(readings: &Readings) -> (Partition, Vec<Pair>) {
-    let is_contradicted = |a: usize, b: usize| {
-        readings.of(a).any(|(c, with_a)| {
-            c != b
-                && readings.get(pair(b, c)).is_some_and(|with_b| {
-                    matches!(
-                        (with_a, with_b),
-                        (Reading::NeverTogether { .. }, Reading::Latency { .. })
-                            | (Reading::Latency { .. }, Reading::NeverTogether { .. })
-                    )
-                })
-        })
-    };
+    let never = Partners::of(readings, |reading| matches!(reading, Reading::NeverTogether { .. }));
+    let together = Partners::of(readings, |reading| matches!(reading, Reading::Latency { .. }));
     let mut stacks = Partition::singles(readings.nr_vcpus());
     let mut contradicted = Vec::new();
     for ((a, b), reading) in readings.iter() {
         if matches!(reading, Reading::NeverTogether { .. }) {
-            match is_contradicted(a, b) {
+            let is_contradicted = never.meets(a, &together, b) || never.meets(b, &together, a);
+            match is_contradicted {
                 true => contradicted.push((a, b)),
                 false => stacks.join(a, b),
             }
         }
     }
     (stacks, contradicted)
+}
+
+/// For each vCPU the set of those with which it has a reading of one kind, as bits, for it
+/// takes the time of n^3 to look for contradictions.
+struct Partners(Vec<Vec<u64>>);
+
+impl Partners {
+    fn of(readings: &Readings, is_kind: impl Fn(Reading) -> bool) -> Self {
+        let words = readings.nr_vcpus().div_ceil(64);
+        let mut sets = vec![vec![0; words]; readings.nr_vcpus()];
+        for ((a, b), reading) in readings.iter() {
+            if is_kind(reading) {
+                sets[a][b / 64] |= 1u64 << (b % 64);
+                sets[b][a / 64] |= 1u64 << (a % 64);
+            }
+        }
+        Self(sets)
+    }
+
+    /// Whether a partner of `one` is among `others`, as a partner of `other`.
+    fn meets(&self, one: usize, others: &Self, other: usize) -> bool {
+        self.0[one].iter().zip(&others.0[other]).any(|(a, b)| a & b != 0)
+    }
 }
 
 /// The latencies between places: a stack counts as one place.
