@@ -13,19 +13,31 @@ use crate::doctor::DoctorOptions;
 use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
-const EXIT_CODES: &str = "\
-Exit codes:
-   0  ended as asked                      75  another scheduler is loaded
-   1  any other failure                   77  not enough rights
-   2  wrong command line                  78  wrong configuration
-   3  probe --check: not met              79  cgroups limit CPU time, see --allow-quota
-   4  probe --check: too little is known  86  ejected by the kernel while it ran
-  69  this kernel cannot run it           87  ended from outside by an operator (SysRq-S)
-  73  cannot serve metrics there";
+/// Every exit code and its meaning; README.md has the same table. `doctor` has those of Nagios plugins.
+const EXIT_CODES: [(u8, &str); 13] = [
+    (0, "ended as asked"),
+    (1, "any other failure"),
+    (2, "wrong command line"),
+    (3, "probe --check: not met"),
+    (4, "probe --check: too little is known"),
+    (69, "this kernel cannot run it"),
+    (73, "cannot serve metrics there"),
+    (75, "another scheduler is loaded"),
+    (77, "not enough rights"),
+    (78, "wrong configuration"),
+    (79, "cgroups limit CPU time, see --allow-quota"),
+    (86, "ejected by the kernel while it ran"),
+    (87, "ended from outside by an operator (SysRq-S)"),
+];
+
+fn exit_codes() -> String {
+    let lines = EXIT_CODES.iter().map(|(code, meaning)| format!("\n  {code:>2}  {meaning}"));
+    format!("Exit codes:{}", lines.collect::<String>())
+}
 
 /// A vCPU-aware CPU scheduler for the inside of a cloud VM.
 #[derive(Parser)]
-#[command(version, after_help = EXIT_CODES, args_conflicts_with_subcommands = true)]
+#[command(version, after_help = exit_codes(), args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
     command: Option<Command>,
@@ -77,8 +89,8 @@ pub struct ConfigOptions {
 pub struct RunOptions {
     #[command(flatten)]
     pub config: ConfigOptions,
-    /// Print a line of statistics every so many seconds.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    /// Print a line of statistics every so often, such as 2s.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     pub stats: Option<Duration>,
     /// With --stats: print a line for each vCPU, too.
     #[arg(long, requires = "stats")]
@@ -92,8 +104,8 @@ pub struct RunOptions {
     /// Do not look at the vCPUs' activity: for measuring what that costs.
     #[arg(long, hide = true)]
     no_activity: bool,
-    /// End by itself so many seconds after it was enabled.
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    /// End by itself so long after it was enabled, such as 90s, 5m or 2h.
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub run_for: Option<Duration>,
 }
 
@@ -129,14 +141,24 @@ impl ConfigOptions {
     }
 }
 
-/// A positive number of seconds, with or without a trailing `s`.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    text.trim_end_matches('s')
-        .parse()
-        .ok()
-        .filter(|seconds| *seconds >= 0.1)
+/// A year. More would overflow the clock somewhere.
+const TIME_MAX_S: f64 = 365.0 * 86_400.0;
+/// The units that a time may have, in seconds. Without one it is in seconds.
+const TIME_UNITS: [(&str, f64); 4] = [("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+
+/// A time from 0.1 s to a year: a number with or without a unit.
+///
+/// # Errors
+/// A sentence that shows what to write.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = Some(&text[number.len()..]).filter(|unit| !unit.is_empty()).unwrap_or("s");
+    let unit_s = TIME_UNITS.iter().find(|(name, _)| *name == unit).map(|(_, unit_s)| unit_s);
+    let seconds = unit_s.and_then(|unit_s| Some(number.parse::<f64>().ok()? * unit_s));
+    seconds
+        .filter(|seconds| (0.1..=TIME_MAX_S).contains(seconds))
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| format!("{text:?} is no number of seconds from 0.1 on"))
+        .ok_or_else(|| "write a time from 100ms to 8760h, such as 90s, 5m or 2h".into())
 }
 
 #[cfg(test)]
@@ -178,6 +200,98 @@ mod tests {
             ),
             "{shown}"
         );
+    }
+
+    #[test]
+    fn the_readme_has_every_exit_code_with_its_meaning() {
+        let readme = include_str!("../../README.md");
+        let table = readme.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);
+        let mut published = Vec::new();
+        for line in table.take_while(|line| line.starts_with('|')) {
+            let cells: Vec<_> = line.split('|').map(|cell| cell.replace('`', "")).collect();
+            for pair in cells[1..].windows(2) {
+                if let Ok(code) = pair[0].trim().parse::<u8>() {
+                    published.push((code, pair[1].trim().to_string()));
+                }
+            }
+        }
+        published.sort();
+        let known: Vec<_> =
+            EXIT_CODES.iter().map(|(code, meaning)| (*code, meaning.to_string())).collect();
+        assert_eq!(published, known);
+    }
+
+    #[test]
+    fn every_failure_has_an_exit_code_of_the_table() {
+        let why = String::new;
+        let failures = [
+            Failure::Unavailable(why()),
+            Failure::Listen(why()),
+            Failure::Busy(why()),
+            Failure::Permission(why()),
+            Failure::Config(why()),
+            Failure::Quota(why()),
+            Failure::Ejected(why()),
+            Failure::Dismissed(why()),
+            Failure::Other(anyhow::anyhow!("")),
+        ];
+        for failure in failures {
+            let code = failure.exit_code();
+            assert!(EXIT_CODES.iter().any(|(known, _)| *known == code), "{code} is not published");
+        }
+    }
+
+    #[test]
+    fn a_switch_takes_its_value_with_and_without_a_sign() {
+        for (line, partial) in [
+            ("scx_vaware --partial false", false),
+            ("scx_vaware --partial=false", false),
+            ("scx_vaware --partial true --stats 2", true),
+            ("scx_vaware --partial --stats 2", true),
+        ] {
+            assert_eq!(config(line).map(|config| config.partial), Some(partial), "{line}");
+        }
+    }
+
+    #[test]
+    fn times_have_units() {
+        for (text, ms) in [
+            ("2", 2000),
+            ("0.5", 500),
+            ("100ms", 100),
+            ("2s", 2000),
+            ("1m", 60_000),
+            ("2h", 7_200_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in
+            ["", "s", "1d", "1 m", "-1", "0", "nan", "inf", "infinity", "1e18", "9e999", "1m30s"]
+        {
+            assert!(duration(text).is_err_and(|error| error.contains("5m")), "{text}");
+        }
+    }
+
+    /// What each flag says of a wrong value: what to write instead, in nobody's type names.
+    #[test]
+    fn a_wrong_value_is_answered_by_what_to_write() {
+        for (line, way_out) in [
+            ("scx_vaware --partial perhaps", "write true or false"),
+            ("scx_vaware --wait-bound-ms 5", "write a whole number from 100 to 10000"),
+            ("scx_vaware --wait-bound-ms=-5", "write a whole number from 100 to 10000"),
+            ("scx_vaware --wait-bound-ms 99999999999999999999", "a whole number from 100 to 10000"),
+            ("scx_vaware --probe-light-ms x", "write a whole number from 200 to 60000"),
+            ("scx_vaware --probe-budget-percent nan", "write a number from 0 to 10"),
+            ("scx_vaware --listen myhost:9817", "such as 127.0.0.1:9817"),
+            ("scx_vaware --for 1d", "such as 90s, 5m or 2h"),
+            ("scx_vaware top --from 9817", "such as 127.0.0.1:9817"),
+            ("scx_vaware probe --budget 11", "from 0 to 10"),
+        ] {
+            let refused = Arguments::try_parse_from(line.split_whitespace());
+            let said = refused.err().map(|error| error.to_string()).unwrap_or_default();
+            assert!(said.contains(way_out), "{line}: {said}");
+            assert!(!["u64", "i64", "f64", "..="].iter().any(|word| said.contains(word)), "{said}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod activity_log;
 mod cli;
 mod doctor;
+mod output;
 mod probe;
 mod run;
 mod screen;
@@ -28,7 +29,7 @@ fn main() -> ExitCode {
     match execute(command) {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("scx_vaware: {failure}");
+            output::complain(&failure);
             ExitCode::from(failure.exit_code())
         }
     }
@@ -42,10 +43,10 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Top(options) => top::top(&options)?,
         Command::Config(ConfigCommand::Check { file }) => {
             Settings::read(&file)?;
-            println!("{}: correct", file.display());
+            output::print(&format!("{}: correct\n", file.display()))?;
         }
         Command::Config(ConfigCommand::Show(options)) => {
-            print!("{}", options.read()?);
+            output::print(&options.read()?.to_string())?;
         }
     }
     Ok(ExitCode::SUCCESS)

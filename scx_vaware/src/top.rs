@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! `scx_vaware top`: a table of the vCPUs, from the metrics of the running daemon.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{IsTerminal, stdout};
 use std::net::SocketAddr;
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use userspace::config::{Config, Listen};
+use userspace::config::{Config, Listen, address};
 use userspace::failure::Failure;
 use userspace::scrape::Scrape;
+
+use crate::output;
 
 /// Clears a terminal and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -18,10 +20,10 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 #[derive(clap::Args, Clone)]
 pub struct TopOptions {
     /// Where the daemon serves its metrics.
-    #[arg(long, value_name = "ADDR:PORT")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     from: Option<SocketAddr>,
     /// Time between two tables.
-    #[arg(long, value_name = "SECONDS", value_parser = crate::cli::seconds, default_value = "2")]
+    #[arg(long, value_name = "TIME", value_parser = crate::cli::duration, default_value = "2")]
     interval: Duration,
     /// Show one table, over one interval, and end.
     #[arg(long)]
@@ -42,9 +44,7 @@ pub fn top(options: &TopOptions) -> Result<(), Failure> {
     loop {
         sleep(options.interval);
         let now = read(address)?;
-        let mut out = stdout().lock();
-        let written = write!(out, "{clear}{}", table(&before, &now)).and_then(|()| out.flush());
-        written.map_err(|error| Failure::Other(error.into()))?;
+        output::print(&format!("{clear}{}", table(&before, &now)))?;
         if options.once {
             return Ok(());
         }

@@ -20,7 +20,8 @@ use probers::vtop::watch::{PASS_LIMIT, Watch};
 use serde::Serialize;
 use userspace::failure::Failure;
 
-use crate::cli::seconds;
+use crate::cli::duration;
+use crate::output;
 use finding::{Finding, Level};
 use interrupts::Counts;
 use losses::Losses;
@@ -33,7 +34,7 @@ const SNAPSHOT_LIMIT: Duration = Duration::from_secs(60);
 #[derive(Args, Clone)]
 pub struct DoctorOptions {
     /// Probe the vCPUs for so long.
-    #[arg(long, value_name = "SECONDS", default_value = "6", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", default_value = "6", value_parser = duration)]
     duration: Duration,
     /// Print JSON.
     #[arg(long)]
@@ -53,14 +54,13 @@ struct Report {
 /// Examine, print, and return the exit code of a Nagios plugin.
 ///
 /// # Errors
-/// Only if JSON cannot be written; whatever cannot be examined is a finding.
+/// Only if the report cannot be written; whatever cannot be examined is a finding.
 pub fn run(options: &DoctorOptions) -> Result<ExitCode, Failure> {
     let report = examine(options);
     if options.json {
-        let text = serde_json::to_string_pretty(&report).context("writing JSON")?;
-        println!("{text}");
+        output::print_json(&report)?;
     } else {
-        print(&report);
+        output::print(&table(&report))?;
     }
     Ok(ExitCode::from(report.level as u8))
 }
@@ -138,14 +138,15 @@ fn verdict(can_run: bool, losses: Option<&Losses>) -> String {
     format!("{can}; {worth}; {next}")
 }
 
-fn print(report: &Report) {
-    println!("verdict: {}", report.verdict);
+fn table(report: &Report) -> String {
+    let mut text = format!("verdict: {}\n", report.verdict);
     for finding in &report.findings {
-        println!("{}  {:<22} {}", finding.level.mark(), finding.check, finding.text);
+        text += &format!("{}  {:<22} {}\n", finding.level.mark(), finding.check, finding.text);
         if let Some(advice) = &finding.advice {
-            println!("      {:<22} -> {advice}", "");
+            text += &format!("      {:<22} -> {advice}\n", "");
         }
     }
+    text
 }
 
 #[cfg(test)]

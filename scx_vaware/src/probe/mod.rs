@@ -26,7 +26,8 @@ use serde::Serialize;
 use userspace::config::probe_budget_percent;
 use userspace::failure::Failure;
 
-use crate::cli::seconds;
+use crate::cli::duration;
+use crate::output;
 use check::{Check, Outcome};
 
 /// The exit codes when `--check` is not met, and when too little is known to say.
@@ -44,7 +45,7 @@ const CLEAR: &str = "\x1b[H\x1b[2J";
 pub struct ProbeOptions {
     /// Probe for so long before showing what was found.
     /// Default: 6; with --watch: for ever.
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     duration: Option<Duration>,
     /// Use at most so much of each vCPU, beside 100 ms at the start (0 to 10; 0: look on only).
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = budget_ratio)]
@@ -99,7 +100,7 @@ pub fn run(options: &ProbeOptions) -> Result<ExitCode, Failure> {
     show.print(&found, true)?;
     let outcome = options.check.as_ref().map(|check| check.judge(&found)).unwrap_or_default();
     for reason in outcome.unmet.iter().chain(&outcome.undecided) {
-        eprintln!("scx_vaware: {reason}");
+        output::complain(reason);
     }
     Ok(match outcome {
         Outcome { unmet, .. } if !unmet.is_empty() => ExitCode::from(CHECK_UNMET),
@@ -183,7 +184,7 @@ fn watch(
         shown_ns = found.taken_at_ns;
         let found = with_topology(found, topology, Duration::ZERO);
         if clear {
-            print!("{CLEAR}");
+            output::print(CLEAR)?;
         }
         show.print(&found, false)?;
         if options.duration.is_some_and(|duration| begin.elapsed() >= duration) {
@@ -202,8 +203,7 @@ struct Shown {
 impl Shown {
     fn print(&self, found: &VcpuSnapshot, pretty: bool) -> Result<(), Failure> {
         if !self.json {
-            print!("{}", table::render(found, &self.announced, &self.claims));
-            return Ok(());
+            return output::print(&table::render(found, &self.announced, &self.claims));
         }
         let report = Report {
             found,
@@ -211,13 +211,10 @@ impl Shown {
             steal_clock_announced: self.announced.kvm_steal_clock,
             claimed: &self.claims,
         };
-        let text = if pretty {
-            serde_json::to_string_pretty(&report)
-        } else {
-            serde_json::to_string(&report)
-        };
-        println!("{}", text.context("writing JSON")?);
-        Ok(())
+        if pretty {
+            return output::print_json(&report);
+        }
+        output::print(&(serde_json::to_string(&report).context("writing JSON")? + "\n"))
     }
 }
 
