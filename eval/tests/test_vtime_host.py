@@ -2,9 +2,10 @@
 """The simulated host: cases derived by hand from the kernel's source, and exact times."""
 
 import itertools
+from ctypes import byref
 
 import pytest
-from simulated_host import MS, US, Host, ShapeError
+from simulated_host import IDLE, MS, NEVER, RUN, US, Host, ShapeError, Turn
 
 SLICE_MS, TICK_MS = 2.8, 1.0  # defaults of a shape
 
@@ -148,7 +149,7 @@ def test_bursts_have_their_means():
 # --- quotas
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("on", "period"), [(5, 100), (20, 50), (30, 60), (3, 4), (100, 1000)])
 def test_a_quota_is_kept_within_a_bandwidth_slice(on, period, seed):
     shape = f"pcpus 2\nvcpu 0 on=0\nvcpu 1 on=1\nquota {on}/{period} vcpu=0"
@@ -245,6 +246,20 @@ def test_an_idle_core_is_taken_before_an_idle_sibling():
     host.live(1, cycle(100, 500), at=MS)  # its previous pCPU is busy, and 1 is the sibling of that
     host.run(10 * MS)
     assert host.truth(1).pcpu == 2
+
+
+def test_two_that_share_a_core_part_when_another_core_is_idle():
+    """Active balance; each then works at its full speed."""
+    host = Host(2, "pcpus 4 smt=0.6\nvcpu 0 on=0\nvcpu 1 on=1")
+    host.live(0)
+    host.live(1)
+    host.run(MS)
+    host.shape("pcpus 4 smt=0.6\nvcpu 0 on=0,2\nvcpu 1 on=1,3")
+    host.run(200 * MS)
+    assert {host.truth(vcpu).pcpu // 2 for vcpu in range(2)} == {0, 1}
+    before = sum(host.worked)
+    host.run(300 * MS)
+    assert sum(host.worked) - before == pytest.approx(200 * MS, rel=0.001)
 
 
 def test_who_waits_is_pulled_by_a_pcpu_that_falls_idle():
@@ -435,6 +450,18 @@ def test_a_wakeup_in_the_past_happens_now():
     assert times(host, 0, "woken") == [10 * MS]
 
 
+def test_a_host_without_a_limit_ends_when_all_are_halted():
+    host = Host(2, "pcpus 1\nhog on=0")
+    turn = Turn()
+    assert host.lib.vt_host_next(host.handle, NEVER, byref(turn)) == IDLE
+    host.lib.vt_host_wake(host.handle, 1, 3 * MS)
+    assert host.lib.vt_host_next(host.handle, NEVER, byref(turn)) == RUN
+    assert (turn.vcpu, turn.pcpu) == (1, 0)
+    host.lib.vt_host_ran(host.handle, 1, 1000, 0)
+    host.lib.vt_host_halt(host.handle, 1, turn.now_ns + 1000)
+    assert host.lib.vt_host_next(host.handle, NEVER, byref(turn)) == IDLE
+
+
 def test_the_number_of_vcpus_has_bounds():
     lib = Host(1).lib
     assert lib.vt_host_new(0, 1) is None
@@ -474,6 +501,8 @@ def test_an_idle_guest_costs_no_events():
         ("pcpus 1\nat 5", "the last section has no 'pcpus'"),
         ("pcpus 1\nat 5\npcpus 1\nat 5\npcpus 1", "line 4: sections come in order of time"),
         ("cycle 5\npcpus 1\nat 5\npcpus 1", "the cycle ends before its last section begins"),
+        ("pcpus 1\nduty 0.0005/1 on=0", "line 2: the first time is '0.0005'"),
+        ("cycle 0.5\npcpus 1", "line 1: the cycle is '0.5'; it takes a number from 1 to"),
         ("pcpus 1\nrecorded 1/2,3 on=0", "line 2: the time after '/' is ''"),
     ],
 )

@@ -61,14 +61,23 @@ static VtEntity *first_movable(const VtPcpu *from, const VtPcpu *to, bool hot_to
 	return NULL;
 }
 
+/* Move one that waits or runs. */
 static void pull(VtHost *h, VtEntity *e, VtPcpu *from, VtPcpu *to)
 {
+	bool ran = from->curr == e;
+
 	vt_clock_to(from, to->clock);
 	vt_unqueue(h, e, VT_DEQUEUE_MIGRATE);
+	if (ran) {
+		vt_waits(e, from->clock);
+		vt_event(h, from->clock, from->index, e, VT_WHY_PREEMPTED);
+	}
 	e->pcpu = to->index;
 	e->truth.migrations++;
 	vt_event(h, to->clock, to->index, e, VT_WHY_MIGRATED);
 	vt_queue(h, to, e);
+	if (!from->curr)
+		vt_schedule(h, from);
 }
 
 /* get_sd_balance_interval(): the domain's weight in ms */
@@ -119,6 +128,31 @@ bool vt_balance_newly_idle(VtHost *h, VtPcpu *p)
 }
 
 /*
+ * Active balance, for an idle core: SD_PREFER_SIBLING wants no core with two tasks beside one
+ * without any; as they run, they are pushed, after some failures (need_active_balance()).
+ */
+static void balance_cores(VtHost *h, VtPcpu *p)
+{
+	int i;
+
+	if (p->sibling < 0 || !idle(p) || !idle(&h->pcpu[p->sibling]))
+		return;
+	for (i = 1; i < h->nr_pcpus; i++) {
+		VtPcpu *from = &h->pcpu[(p->index + i) % h->nr_pcpus];
+		VtEntity *e = from->curr;
+
+		if (!e || e->polls || !vt_is_fair(e) || !vt_mask_has(&e->allowed, p->index) ||
+		    from->sibling < 0 || idle(&h->pcpu[from->sibling]))
+			continue;
+		if (p->balance_failed++ > CACHE_NICE_TRIES + 2) {
+			p->balance_failed = 0;
+			pull(h, e, from, p);
+		}
+		return;
+	}
+}
+
+/*
  * sched_balance_rq() at the tick: pull from the pCPU with the most load, but not more than makes
  * both even. After failures ever heavier tasks may move, so that an odd one goes round.
  */
@@ -149,8 +183,10 @@ void vt_balance_tick(VtHost *h, VtPcpu *p)
 			busiest = from;
 		}
 	}
-	if (!busiest || most * 100 <= local * IMBALANCE_PERCENT)
+	if (!busiest || most * 100 <= local * IMBALANCE_PERCENT) {
+		balance_cores(h, p);
 		return;
+	}
 	/* calculate_imbalance(): so much that neither crosses the mean; an idle one takes all */
 	mean = total * VT_PPM / capacity;
 	imbalance = most - mean < mean - local ? most - mean : mean - local;

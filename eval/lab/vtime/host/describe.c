@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * The description of a machine: one thing per line, '#' begins a comment, times in ms with up to
- * six decimals, LIST as in 0-3,6. An empty text: a pCPU of its own for each vCPU.
+ * six decimals, of competitors at least 1 us, LIST as in 0-3,6. An empty text: a pCPU of its own
+ *for each vCPU.
  *
  *   host [hz=1000] [slice=2.8] [costs=posted] [poll=0.2] [poll_start=0.01] [poll_grow=2]
  *        [poll_shrink=2] [halt_ns=N] [wake_ns=N] [wake_polled_ns=N] [host_switch_ns=N]
@@ -59,8 +60,8 @@ static void pair(Reader *r, Word both, int64_t *on_ns, int64_t *off_ns)
 {
 	Word on = vt_cut(&both, '/');
 
-	*on_ns = vt_time_ns(&r->words, on, "the first time", 1);
-	*off_ns = vt_time_ns(&r->words, both, "the time after '/'", 1);
+	*on_ns = vt_time_ns(&r->words, on, "the first time", US);
+	*off_ns = vt_time_ns(&r->words, both, "the time after '/'", US);
 }
 
 /* The line's weight, if it has one, as sched_weight_from_cgroup() makes it. */
@@ -119,7 +120,7 @@ static void read_host(Reader *r)
 
 static void read_cycle(Reader *r)
 {
-	r->plan->cycle_ns = vt_time_ns(&r->words, vt_argument(&r->words), "the cycle", 1);
+	r->plan->cycle_ns = vt_time_ns(&r->words, vt_argument(&r->words), "the cycle", MS);
 }
 
 static void set_up_section(Reader *r, int nr_pcpus)
@@ -158,9 +159,9 @@ static void read_at(Reader *r)
 	if (!r->described)
 		vt_fail(&r->words, "the section before this has no 'pcpus'; describe what holds "
 				   "from its start");
-	else if (at_ns <= r->section->at_ns)
+	else if (at_ns < r->section->at_ns + MS)
 		vt_fail(&r->words,
-			"sections come in order of time; put this one later than the one before");
+			"sections come in order of time; let each hold for 1 ms or longer");
 	else
 		add_section(r, at_ns);
 }
@@ -418,7 +419,7 @@ VtPlan *vt_plan_read(const char *text, int nr_vcpus, char *error, size_t size)
 			vt_mask_add(&r.section->vcpu[i].on, i);
 		}
 	}
-	if (!r.words.failed && r.plan->cycle_ns && r.plan->cycle_ns <= r.section->at_ns)
+	if (!r.words.failed && r.plan->cycle_ns && r.plan->cycle_ns < r.section->at_ns + MS)
 		vt_fail(&r.words, "the cycle ends before its last section begins; make it longer");
 	if (r.words.failed) {
 		vt_plan_free(r.plan);

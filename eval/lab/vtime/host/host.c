@@ -167,7 +167,7 @@ VtNext vt_host_next(VtHost *h, int64_t limit_ns, VtTurn *turn)
 	for (;;) {
 		event = vt_heap_first_time(&h->timers);
 		first = vt_heap_first_time(&h->runners);
-		if (event > first || event > limit)
+		if (event == VT_NEVER || event > first || event > limit)
 			break;
 		if (first == VT_NEVER && !h->nr_wanting)
 			return VT_IDLE;
@@ -224,7 +224,7 @@ void vt_host_advance(VtHost *h, int64_t now_ns)
 {
 	int64_t now = now_ns - h->paused_ns, event;
 
-	while ((event = vt_heap_first_time(&h->timers)) <= now &&
+	while ((event = vt_heap_first_time(&h->timers)) != VT_NEVER && event <= now &&
 	       event <= vt_heap_first_time(&h->runners)) {
 		if (event > h->now)
 			h->now = event;

@@ -6,6 +6,7 @@
 #include "plan.h"
 
 #define MAX_WORDS 24
+#define US 1000ll
 #define MS 1000000ll
 
 typedef struct Word {
