@@ -429,7 +429,7 @@ def test_calls_that_make_no_sense_have_no_effect():
         host.lib.vt_host_halt(host.handle, vcpu, 0)
         host.lib.vt_host_ran(host.handle, vcpu, 1000, 0)
         host.lib.vt_host_poll_control(host.handle, vcpu, True)
-    host.lib.vt_host_halt(host.handle, 0, 0)  # it does not run
+    host.lib.vt_host_halt(host.handle, 0, 0)  # it is halted
     host.lib.vt_host_ran(host.handle, 0, 1000, 0)
     host.lib.vt_host_pause(host.handle, -5)
     host.run(10 * MS)
@@ -439,6 +439,44 @@ def test_calls_that_make_no_sense_have_no_effect():
     host.run(20 * MS)
     assert host.truth(0).ran_ns == 10 * MS
     assert host.events[-1].why == "in"
+
+
+def test_a_vcpu_that_waits_can_halt():
+    host = Host(2, "pcpus 1\nvcpu 0-1 on=0")
+    host.live(0)
+    host.live(1, at=MS)
+    host.run(2 * MS)
+    assert host.truth(1).wants and not host.truth(1).on_pcpu
+    host.lib.vt_host_halt(host.handle, 1, 2 * MS)
+    host.run(50 * MS)
+    assert not host.truth(1).wants
+    assert (host.truth(1).ran_ns, host.truth(1).stolen_ns) == (0, MS)
+    assert host.truth(0).ran_ns == 50 * MS
+
+
+def test_a_throttled_vcpu_can_halt():
+    host = Host(1, "pcpus 1\nquota 5/100 vcpu=0 phase=0")
+    host.live(0)
+    host.run(50 * MS)
+    assert host.events[-1].why == "throttled"
+    host.lib.vt_host_halt(host.handle, 0, 50 * MS)
+    host.run(150 * MS)
+    assert not host.truth(0).wants
+    assert host.truth(0).ran_ns + host.truth(0).stolen_ns == 50 * MS
+    host.live(0)
+    host.run(152 * MS)  # a new period has begun
+    assert host.truth(0).on_pcpu
+
+
+def test_a_halt_voids_a_wakeup_on_its_way():
+    host = Host(1, "pcpus 1")
+    host.lib.vt_host_wake(host.handle, 0, 5 * MS)
+    host.lib.vt_host_halt(host.handle, 0, MS)
+    host.run(10 * MS)
+    assert host.events == []
+    host.live(0)
+    host.run(20 * MS)
+    assert host.truth(0).ran_ns == 10 * MS
 
 
 def test_a_wakeup_in_the_past_happens_now():

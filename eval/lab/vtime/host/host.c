@@ -88,17 +88,24 @@ void vt_host_halt(VtHost *h, int vcpu, int64_t now_ns)
 	VtEntity *e = vcpu_of(h, vcpu);
 	VtPcpu *p = e ? &h->pcpu[e->pcpu] : NULL;
 
-	(void)now_ns; /* its pCPU's clock */
-	if (!e || p->curr != e || e->polls)
+	if (!e || (!e->wants && e->wake_ns == VT_NEVER))
 		return;
 	h->nr_wanting--;
 	e->truth.halts++;
-	e->wants = false;
-	vt_charge_cost(h, p, h->plan->costs.halt_ns);
-	vt_fair_update(h, p);
-	if (vt_poll_start(h, p, e))
+	if (!e->wants) { /* the wake-up on its way is void */
+		e->wake_ns = VT_NEVER;
+		vt_arm_entity(h, e);
 		return;
+	}
+	vt_clock_to(p, now_ns - h->paused_ns);
+	if (p->curr == e) {
+		vt_charge_cost(h, p, h->plan->costs.halt_ns);
+		vt_fair_update(h, p);
+		if (vt_poll_start(h, p, e))
+			return;
+	}
 	e->blocked = true;
+	e->halted_ns = p->clock;
 	vt_sleep(h, e);
 }
 

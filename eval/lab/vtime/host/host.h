@@ -112,7 +112,11 @@ int vt_host_shape(VtHost *host, const char *text, int64_t now_ns, char *error, s
 
 /* From now_ns on the vCPU can execute instructions. No effect if it already can. */
 void vt_host_wake(VtHost *host, int vcpu, int64_t now_ns);
-/* The vCPU, which runs, has executed HLT. No effect if it does not run. */
+/*
+ * The vCPU can execute nothing any more: it runs and has executed HLT, or it waits for a pCPU and
+ * what it was woken for is gone. A running one halts at its pCPU's clock. No effect if it is
+ * halted.
+ */
 void vt_host_halt(VtHost *host, int vcpu, int64_t now_ns);
 /* The guest lets the host poll when this vCPU halts (default), or not: MSR_KVM_POLL_CONTROL. */
 void vt_host_poll_control(VtHost *host, int vcpu, bool enabled);

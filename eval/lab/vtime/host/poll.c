@@ -15,6 +15,7 @@ bool vt_poll_start(VtHost *h, VtPcpu *p, VtEntity *e)
 	/* kvm_vcpu_can_poll(): single_task_running() */
 	if (!e->poll_allowed || !e->halt_poll_ns || p->rt.nr || vt_fair_runnable(p) > 1)
 		return false;
+	e->wants = false;
 	e->polls = true;
 	e->toggle_ns = p->clock + e->halt_poll_ns;
 	vt_heap_set(&h->runners, p->index, VT_NEVER);

@@ -161,7 +161,10 @@ void vt_sleep(VtHost *h, VtEntity *e)
 
 	e->wants = false;
 	vt_waited(e, p->clock);
-	vt_unqueue(h, e, VT_DEQUEUE_SLEEP);
+	if (e->throttled)
+		e->throttled = false; /* and off its queue already */
+	else
+		vt_unqueue(h, e, VT_DEQUEUE_SLEEP);
 	vt_event(h, p->clock, p->index, e, VT_WHY_HALTED);
 	if (!p->curr)
 		vt_schedule(h, p);
