@@ -10,7 +10,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::{Arg, ArgMatches};
-use toml::{Spanned, Value};
+use serde::Deserialize;
+use toml::Value;
+use toml::de::{DeTable, ValueDeserializer};
 
 use crate::failure::Failure;
 use crate::policy::{POLICIES, PolicySet};
@@ -167,7 +169,7 @@ impl Key {
     /// # Errors
     /// A sentence that says what to write instead.
     fn set(&self, config: &mut Config, value: &Value) -> Result<(), String> {
-        let refuse = || Err(format!("write {}", self.kind.accepts()));
+        let refuse = || self.refuse();
         match (&self.kind, value) {
             (Kind::Policies(field), Value::String(text)) => *field(config) = text.parse()?,
             (Kind::Policies(field), Value::Array(names)) => {
@@ -195,6 +197,10 @@ impl Key {
             _ => return refuse(),
         }
         Ok(())
+    }
+
+    fn refuse(&self) -> Result<(), String> {
+        Err(format!("write {}", self.kind.accepts()))
     }
 
     /// What the field is, in the file's form.
@@ -308,17 +314,16 @@ impl Settings {
 
     fn parse(text: &str) -> Result<Self, String> {
         let line = |at: usize| 1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count();
-        let written: BTreeMap<Spanned<String>, Spanned<Value>> =
-            toml::from_str(text).map_err(|error| {
-                let at = error.span().map_or(0, |span| span.start);
-                format!(
-                    "line {}: this is not TOML ({}); write lines such as partial = false",
-                    line(at),
-                    quote(error.message())
-                )
-            })?;
+        let table = DeTable::parse(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            format!(
+                "line {}: this is not TOML ({}); write lines such as partial = false",
+                line(at),
+                quote(error.message())
+            )
+        })?;
         let mut settings = Self::default();
-        for (name, value) in &written {
+        for (name, value) in table.into_inner() {
             let at = line(name.span().start);
             let Some(key) = Key::find(name.get_ref()) else {
                 let known: Vec<_> = KEYS.iter().map(|key| key.name).collect();
@@ -326,11 +331,16 @@ impl Settings {
                 let known = known.join(", ");
                 return Err(format!("line {at}: there is no key {name}; choose from {known}"));
             };
-            key.set(&mut Config::default(), value.get_ref()).map_err(|reason| {
-                let value = quote(&value.get_ref().to_string());
-                format!("line {at}: {} = {value} cannot be; {reason}", key.name)
-            })?;
-            settings.0.insert(key.name, value.get_ref().clone());
+            let written = quote(text.get(value.span()).unwrap_or_default());
+            // What is beyond every number's range is no value at all to the deserializer.
+            let value = Value::deserialize(ValueDeserializer::from(value)).ok();
+            value
+                .as_ref()
+                .map_or_else(|| key.refuse(), |value| key.set(&mut Config::default(), value))
+                .map_err(|reason| {
+                    format!("line {at}: {} = {written} cannot be; {reason}", key.name)
+                })?;
+            settings.0.extend(value.map(|value| (key.name, value)));
         }
         Ok(settings)
     }
@@ -423,7 +433,7 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     };
     numeric.parse().map_err(|_| {
         format!(
-            "{} is no IP address with a port; write one such as 127.0.0.1:9817, [::1]:9817, \
+            "{:?} is no IP address with a port; write one such as 127.0.0.1:9817, [::1]:9817, \
              localhost:9817",
             quote(text)
         )
@@ -520,6 +530,13 @@ mod tests {
             ("policies = 3", 1, ["policies = 3", "\"all\""]),
             ("policies = [1]", 1, ["policies = [1]", "\"none\""]),
             ("wait_bound_ms = -5", 1, ["wait_bound_ms = -5", "from 100 to 10000"]),
+            (
+                "wait_bound_ms = 99999999999999999999999999",
+                1,
+                ["wait_bound_ms = 9999", "from 100 to 10000"],
+            ),
+            ("probe_light_ms = 0xffffffffffffffffff", 1, ["0xffff", "from 200 to 60000"]),
+            ("policies = \"\"", 1, ["no policy \"\"", "choose from"]),
             ("wait_bound_ms = 5", 1, ["wait_bound_ms = 5", "from 100 to 10000"]),
             ("\nwait_bound_ms = 1.5", 2, ["wait_bound_ms = 1.5", "a whole number"]),
             ("wait_bound_ms = \"1s\"", 1, ["wait_bound_ms = \"1s\"", "a whole number"]),
@@ -575,8 +592,9 @@ mod tests {
             "\\PC{0,20}",
             "[\\[\\{]{1,3000}",
         ];
-        let line = (key, "[ =.]{0,3}", value)
-            .prop_map(|(key, sign, value)| key.to_string() + &sign + &value);
+        let sign = prop_oneof![4 => " = ", 1 => "[ =.]{0,3}"];
+        let line =
+            (key, sign, value).prop_map(|(key, sign, value)| key.to_string() + &sign + &value);
         vec(line, 0..4).prop_map(|lines| lines.join("\n"))
     }
 

@@ -100,7 +100,7 @@ impl PolicySet {
                 let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
                 let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
                 return Err(format!(
-                    "there is no policy {name}; choose from {}, or write all or none",
+                    "there is no policy {name:?}; choose from {}, or write all or none",
                     known.join(", ")
                 ));
             };

@@ -60,7 +60,8 @@ impl Matrix {
     /// # Errors
     /// The first fault, by line and column.
     pub fn parse(text: &str) -> Result<Self, MatrixError> {
-        let lines: Vec<&str> = text.trim_start_matches('\u{feff}').trim_end().lines().collect();
+        let lines = text.trim_start_matches('\u{feff}').trim_end().lines();
+        let lines: Vec<&str> = lines.take(VCPUS_MAX + 1).collect();
         if text.trim().is_empty() {
             return Err(MatrixError::Empty);
         }
