@@ -106,8 +106,8 @@ def test_a_vcpu_that_is_owed_time_preempts_at_its_wakeup(seed):
 
 def test_a_slice_that_began_is_not_cut_by_a_wakeup():
     """
-    RUN_TO_PARITY: vCPU 1 wakes with no lag, and by its weight with an earlier deadline, 0.1 + 0.7 of
-    virtual time against 2.8; but vCPU 0 is eligible as well, and has not had its slice.
+    RUN_TO_PARITY: vCPU 1 wakes with no lag, and by its weight with an earlier deadline, 0.1 + 0.7
+    of virtual time against 2.8; but vCPU 0 is eligible as well, and has not had its slice.
     """
     host = Host(2, "pcpus 1\nvcpu 1 weight=400", seed=1)
     host.live(0)
