@@ -5,8 +5,10 @@ import contextlib
 import os
 import shlex
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from signal import SIGCONT, SIGSTOP
 
 from . import accel, host, kernels, shapes
 from .channel import ClockReading, Handle, Result
@@ -160,6 +162,17 @@ class Vm:
         self._up()
         self._shaper.apply(plan)
         self._plan = plan
+
+    def pause(self, seconds: float) -> None:
+        """Do not run the VM for a while, as a host that takes a snapshot of it. The guest's clocks
+        go on meanwhile.
+        """
+        pid = self._up().pid
+        os.kill(pid, SIGSTOP)
+        try:
+            time.sleep(seconds)
+        finally:
+            os.kill(pid, SIGCONT)
 
     def truth(self) -> list[VcpuTruth]:
         """What the host did to each vCPU since it started (see truth.difference)."""
