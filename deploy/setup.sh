@@ -136,6 +136,12 @@ libbpf headers (for the imitated steal clock)|libbpf-dev|has_lib libbpf
 pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
 ip (iproute2)|iproute2|has ip
 ps and pgrep (procps)|procps|has pgrep
+C compiler and headers|gcc libc6-dev|has_c_compiler
+ninja, patch, bzip2 and xz (for QEMU with virtual time)|ninja-build patch bzip2 xz-utils|has ninja && has patch && has bzip2 && has xz
+glib headers (the same)|libglib2.0-dev|has_lib glib-2.0
+pixman headers (the same)|libpixman-1-dev|has_lib pixman-1
+libfdt headers (the same)|libfdt-dev|[ -e /usr/include/libfdt.h ]
+venv for /usr/bin/python3 (the same)|python3-venv|has_python_module ensurepip
 END
     needs_load
 }
@@ -372,6 +378,13 @@ require_rust() {
     fi
 }
 
+# QEMU with virtual time, built from the distribution's source. The lab does without it, by wall time.
+build_emulator() {
+    [[ $group =~ ^(lab|test)$ ]] || return 0
+    "$repo/eval/lab/vtime/build.sh" >/dev/null ||
+        say 'So lab VMs run by wall time, as slowly and unevenly as this machine emulates them.'
+}
+
 tell_old_qemu() {
     if [[ $group =~ ^(lab|test)$ ]] && [ "$(qemu_major)" -lt "$QEMU_WANTED" ]; then
         say "QEMU here is older than $QEMU_WANTED: without KVM, lab VMs panic now and then at boot (the lab boots them again)."
@@ -419,6 +432,7 @@ read -r distribution codename < <(. /etc/os-release && echo "${ID:-unknown}" "${
 
 find_missing
 if [ ${#missing_purposes[@]} = 0 ]; then
+    build_emulator
     require_rust
     exit 0
 fi
@@ -452,4 +466,5 @@ if [ ${#missing_purposes[@]} != 0 ]; then
 fi
 printf 'setup: installed %s\n' "${had[@]}" >&2
 tell_old_qemu
+build_emulator
 require_rust

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Shared folders: virtiofsd serves a request at its own pace, in wall time. So the guest that rings
+ * its doorbell stands still until all requests are served and the interrupt is there: files cost
+ * no virtual time, and their speed does not show.
+ *
+ * Split virtqueues only (struct vring, linux/virtio_ring.h); no virtiofsd has packed ones.
+ */
+#include "qemu/osdep.h"
+#include <poll.h>
+#include "qemu/atomic.h"
+#include "qemu/bswap.h"
+#include "qemu/error-report.h"
+#include "qemu/event_notifier.h"
+#include "hw/virtio/virtio.h"
+#include "hw/virtio/vhost-user-fs.h"
+#include "standard-headers/linux/virtio_ring.h"
+#include "loop.h"
+
+#define QUEUES_MAX 64
+#define SERVED_WITHIN_US (60 * G_USEC_PER_SEC)
+#define SIGNAL_WITHIN_MS 100
+#define SPIN_US 200
+#define SLEEP_US 20
+
+typedef struct Queue {
+	VirtIODevice *device;
+	VirtQueue *queue;
+	struct vhost_virtqueue *ring;
+	uint16_t seen; /* used index when last settled */
+} Queue;
+
+static Queue queues[QUEUES_MAX];
+static int nr_queues = -1;
+
+static int add_device(Object *object, void *opaque)
+{
+	VHostUserFS *fs = (VHostUserFS *)object_dynamic_cast(object, TYPE_VHOST_USER_FS);
+
+	for (int i = 0; fs && i < fs->vhost_dev.nvqs && nr_queues < QUEUES_MAX; i++) {
+		VirtIODevice *device = VIRTIO_DEVICE(fs);
+
+		queues[nr_queues++] =
+			(Queue){ device, virtio_get_queue(device, i), &fs->vhost_dev.vqs[i], 0 };
+	}
+	return 0;
+}
+
+static uint16_t word_at(const void *ring, size_t offset)
+{
+	return le16_to_cpu(qatomic_read((const uint16_t *)((const char *)ring + offset)));
+}
+
+static uint16_t offered(const Queue *q)
+{
+	return word_at(q->ring->avail, offsetof(struct vring_avail, idx));
+}
+
+static uint16_t served(const Queue *q)
+{
+	return word_at(q->ring->used, offsetof(struct vring_used, idx));
+}
+
+/* True if virtiofsd signals what it has served since we looked last. */
+static bool wants_signal(const Queue *q)
+{
+	if (virtio_vdev_has_feature(q->device, VIRTIO_RING_F_EVENT_IDX)) {
+		uint16_t event = word_at(q->ring->avail, offsetof(struct vring_avail, ring) +
+								 q->ring->num * sizeof(uint16_t));
+
+		return vring_need_event(event, served(q), q->seen);
+	}
+	return !(word_at(q->ring->avail, offsetof(struct vring_avail, flags)) &
+		 VRING_AVAIL_F_NO_INTERRUPT);
+}
+
+static void settle(Queue *q)
+{
+	EventNotifier *signal = virtio_queue_get_guest_notifier(q->queue);
+	struct pollfd poll_fd = { .fd = event_notifier_get_fd(signal), .events = POLLIN };
+	int64_t began_us = g_get_monotonic_time(), now_us = began_us;
+
+	while (served(q) != offered(q) && now_us - began_us < SERVED_WITHIN_US) {
+		if (now_us - began_us > SPIN_US) {
+			g_usleep(SLEEP_US);
+		}
+		now_us = g_get_monotonic_time();
+	}
+	if (served(q) != offered(q)) {
+		warn_report("A shared folder did not answer; this run will not repeat exactly.");
+	}
+	if (served(q) != q->seen) {
+		poll(&poll_fd, 1, wants_signal(q) ? SIGNAL_WITHIN_MS : 0);
+		virtio_queue_guest_notifier_read(signal);
+		q->seen = served(q);
+	}
+}
+
+void vt_files_settle(EventNotifier *doorbell)
+{
+	if (nr_queues < 0) {
+		nr_queues = 0;
+		object_child_foreach_recursive(object_get_root(), add_device, NULL);
+	}
+	for (int i = 0; i < nr_queues; i++) {
+		Queue *q = &queues[i];
+
+		/* The other queues may hold what their vCPU has not rung the bell for yet. */
+		if (virtio_queue_get_host_notifier(q->queue) == doorbell && q->ring->avail &&
+		    q->ring->used) {
+			settle(q);
+		}
+	}
+}
