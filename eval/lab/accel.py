@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""KVM where a trial boot with it works, TCG elsewhere."""
+"""By which clock a VM runs, and by which accelerator.
+
+The wall's clock under KVM where a trial boot with it works. Else a virtual clock, where the
+emulator for it is built. Else the wall's clock under TCG: the guest is slow, its times mean little.
+"""
 
 import hashlib
 import os
 from pathlib import Path
 
-from . import host
-from .errors import notice
+from . import host, virtual_time
+from .errors import EX_USAGE, LabError, notice
 from .kernels import Kernel, cache
 from .machine import BootFailed, Config, Machine
 from .runs import Run
@@ -15,21 +19,52 @@ TRIAL_S = 10.0
 TRIAL_MEMORY_MIB = 512
 
 
-def choose(kernel: Kernel) -> str:
-    """Return "kvm" or "tcg" for this kernel. The trial's result is kept until the host reboots."""
+CLOCKS = ("virtual", "wall", "instructions")
+
+
+def best_clock(kernel: Kernel) -> str:
+    """The clock whose times say most of real machines."""
+    if host.forced_accel() in ("kvm", "tcg") or not virtual_time.is_there() or _kvm_works(kernel):
+        return "wall"
+    return "virtual"
+
+
+def choose(kernel: Kernel, clock: str) -> str:
+    """The accelerator for this kernel and this clock of CLOCKS.
+
+    Raises LabError (64) if there is no such clock.
+    """
+    if clock not in CLOCKS:
+        raise LabError(f"there is no clock '{clock}'; choose from {', '.join(CLOCKS)}", EX_USAGE)
     forced = host.forced_accel()
+    if clock == "instructions":
+        return "icount"
+    if clock == "virtual" or forced == "virtual":
+        return "virtual"
     if forced:
         return forced
+    return _choose_for_wall(kernel)
+
+
+def _kvm_works(kernel: Kernel) -> bool:
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        notice("no usable /dev/kvm here, so the VM runs under TCG: slow, but the shapes are real.")
-        return "tcg"
+        return False
     works = _remembered(kernel)
     if works is None:
         works = _try(kernel)
         _remember(kernel, works)
-    if not works:
-        notice("KVM cannot boot this kernel here, so the VM runs under TCG: slow, shapes are real.")
-    return "kvm" if works else "tcg"
+    return works
+
+
+def _choose_for_wall(kernel: Kernel) -> str:
+    """Return "kvm" or "tcg". The trial's result is kept until the host reboots."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        notice("no usable /dev/kvm here, so the VM runs under TCG: slow, but the shapes are real.")
+        return "tcg"
+    if _kvm_works(kernel):
+        return "kvm"
+    notice("KVM cannot boot this kernel here, so the VM runs under TCG: slow, shapes are real.")
+    return "tcg"
 
 
 def _try(kernel: Kernel) -> bool:

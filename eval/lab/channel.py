@@ -7,14 +7,13 @@ Frames are lines of JSON, output is base64 (guest/agent.py has the other end).
 import base64
 import contextlib
 import json
-import queue
 import socket
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from signal import SIGKILL, SIGTERM
 
+from .clock import VirtualClock, WallClock
 from .errors import EX_NOT_UP, CommandTimeout, LabError
 
 KILL_GRACE_S = 5.0
@@ -68,23 +67,19 @@ class Handle:
         Raises CommandTimeout after `timeout_s` seconds, with the command killed, and LabError (75)
         if the VM is gone.
         """
-        deadline = None if timeout_s is None else time.monotonic() + timeout_s
-        told = 0
-        while True:
-            with self._changed:
-                self._changed.wait_for(
-                    lambda: len(self._chunks) > told or self._ended,  # noqa: B023
-                    None if deadline is None else max(0, deadline - time.monotonic()),
-                )
-                fresh, ended = self._chunks[told:], self._ended
-            told += len(fresh)
-            if on_output:
-                for chunk in fresh:
-                    on_output(chunk)
-            if ended and not fresh:
-                return self._result()
-            if deadline is not None and time.monotonic() >= deadline and not ended:
-                self._give_up(timeout_s)
+        passed_on = 0
+
+        def pass_on() -> None:
+            nonlocal passed_on
+            while on_output and passed_on < len(self._chunks):
+                on_output(self._chunks[passed_on])
+                passed_on += 1
+
+        clock = self._channel.clock
+        if not clock.wait_for(self._changed, lambda: self._ended, timeout_s, pass_on):
+            self._give_up(timeout_s)
+        pass_on()
+        return self._result()
 
     def kill(self, signal: int = SIGTERM) -> None:
         """Send a signal to the command's process group in the guest; no error if it has ended."""
@@ -106,8 +101,7 @@ class Handle:
 
     def _give_up(self, timeout_s: float | None) -> None:
         self.kill(SIGKILL)
-        with self._changed:
-            self._changed.wait_for(lambda: self._ended, KILL_GRACE_S)
+        self._channel.clock.wait_for(self._changed, lambda: self._ended, KILL_GRACE_S)
         raise CommandTimeout(
             f"'{_short(self.cmd)}' did not end within {timeout_s:g} s in the guest and was killed; "
             "give it more time or less to do",
@@ -129,14 +123,23 @@ class Handle:
 class Channel:
     """The line itself. `up` is set when the agent has said that the guest is up."""
 
-    def __init__(self, sock: socket.socket, epitaph: Callable[[], str] = lambda: ""):
+    def __init__(
+        self,
+        sock: socket.socket,
+        epitaph: Callable[[], str] = lambda: "",
+        clock: WallClock | VirtualClock | None = None,
+    ):
+        self.clock = clock or WallClock()
+        self.frames = 0  # received so far
+        self.sent_bytes = 0
         self.up = threading.Event()
         self.closed = threading.Event()
         self.epitaph = epitaph
         self._sock = sock
         self._lock = threading.Lock()
         self._handles: dict[int, Handle] = {}
-        self._clocks: dict[int, queue.SimpleQueue] = {}
+        self._clocks: dict[int, list[tuple[int, int]]] = {}
+        self.changed = threading.Condition()  # up, closed, or a clock's answer
         self._next = 0
         threading.Thread(target=self._read, name="lab-channel", daemon=True).start()
 
@@ -154,24 +157,27 @@ class Channel:
         with self._lock:
             self._next += 1
             number = self._next
-            answer = self._clocks[number] = queue.SimpleQueue()
-        sent_ns = time.monotonic_ns()
+            answers = self._clocks[number] = []
+        sent_ns = self.clock.now_ns()
         self.send({"id": number, "clock": True})
-        try:
-            came_ns, guest_ns = answer.get(timeout=timeout_s)
-        except queue.Empty:
+        if not self.clock.wait_for(self.changed, lambda: answers, timeout_s):
             raise LabError(
                 f"the guest did not tell its clock within {timeout_s:g} s{self.epitaph()}; "
                 "start the VM again",
                 EX_NOT_UP,
-            ) from None
+            )
+        came_ns, guest_ns = answers[0]
+        if self.clock.is_virtual:
+            came_ns = self.clock.now_ns()  # the guest stopped it as it answered
         return ClockReading((sent_ns + came_ns) // 2, guest_ns, (came_ns - sent_ns + 1) // 2)
 
     def send(self, frame: dict) -> None:
         """Send one frame to the agent. Raises LabError (75) if the VM is gone."""
         try:
+            data = json.dumps(frame).encode() + b"\n"
             with self._lock:
-                self._sock.sendall(json.dumps(frame).encode() + b"\n")
+                self._sock.sendall(data)
+                self.sent_bytes += len(data)
         except OSError:
             raise LabError(f"the VM is gone{self.epitaph()}; start it again", EX_NOT_UP) from None
 
@@ -186,9 +192,12 @@ class Channel:
             with self._sock.makefile("rb") as lines:
                 for line in lines:
                     self._take(json.loads(line))
+                    self.frames += 1
         except (OSError, ValueError):
             pass  # cut off in the middle of a frame: the VM has died
-        self.closed.set()
+        with self.changed:
+            self.closed.set()
+            self.changed.notify_all()
         with self._lock:
             handles = list(self._handles.values())
         for handle in handles:
@@ -196,12 +205,17 @@ class Channel:
 
     def _take(self, frame: dict) -> None:
         if frame.get("up"):
-            self.up.set()
+            with self.changed:
+                self.up.set()
+                self.changed.notify_all()
             return
         if "clock_ns" in frame:
-            came_ns = time.monotonic_ns()
-            with self._lock:
-                self._clocks.pop(frame["id"]).put((came_ns, frame["clock_ns"]))
+            came_ns = self.clock.now_ns()
+            with self.changed:
+                with self._lock:
+                    answers = self._clocks.pop(frame["id"])
+                answers.append((came_ns, frame["clock_ns"]))
+                self.changed.notify_all()
             return
         with self._lock:
             handle = self._handles.get(frame["id"])

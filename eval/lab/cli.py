@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import daemon, host, kernels, presets, runs, shapes, tool, truth
+from . import accel, daemon, host, kernels, presets, runs, shapes, tool, truth, virtual_time
 from .errors import EX_USAGE, LabError
 from .vm import Vm
 
@@ -112,6 +112,23 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="imitate KVM's steal clock in the guest's memory (without KVM only)",
     )
+    parser.add_argument(
+        "--clock", choices=accel.CLOCKS, help="what time is (default: KVM's or a virtual one)"
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the simulated host")
+    parser.add_argument(
+        "--ns-per-instruction",
+        type=int,
+        default=1,
+        metavar="NS",
+        help="of the virtual clock: 1 (default), 2, 4 or 8",
+    )
+    parser.add_argument(
+        "--paravirt",
+        default=",".join(virtual_time.PARAVIRT),
+        metavar="LIST",
+        help="what of KVM's interface a VM of the virtual clock has (default: %(default)s)",
+    )
     parser.add_argument("--append", default="", metavar="ARGS", help="more kernel command line")
     parser.add_argument(
         "--share",
@@ -137,6 +154,12 @@ def _vm(args: argparse.Namespace) -> Vm:
         append=args.append,
         shares=args.share,
         steal_clock=args.steal_clock,
+        clock=args.clock or accel.best_clock(kernels.find(args.kernel)),
+        virtual=virtual_time.Options(
+            args.seed,
+            args.ns_per_instruction,
+            tuple(word for word in args.paravirt.split(",") if word),
+        ),
         name=getattr(args, "name", ""),
     )
 

@@ -148,8 +148,9 @@ def require_root() -> None:
 def forced_accel() -> str | None:
     """The accelerator that $VAWARE_LAB_ACCEL asks for, if it does. Raises LabError (64)."""
     accel = os.environ.get("VAWARE_LAB_ACCEL")
-    if accel and accel not in ACCELERATORS:
+    if accel and accel not in (*ACCELERATORS, "virtual"):
         raise LabError(
-            f"$VAWARE_LAB_ACCEL is '{accel}'; set it to kvm, tcg or icount, or unset it", EX_USAGE
+            f"$VAWARE_LAB_ACCEL is '{accel}'; set it to kvm, tcg, icount or virtual, or unset it",
+            EX_USAGE,
         )
     return accel or None

@@ -12,8 +12,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import console, host
+from . import console, host, virtual_time
 from .channel import Channel
+from .clock import VirtualClock, WallClock
 from .errors import LabError, notice
 from .kernels import Kernel
 from .runs import Run
@@ -23,6 +24,9 @@ GUEST = Path(__file__).parent / "guest"
 PROJECT = Path(__file__).parents[2]
 HIDDEN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # tmpfs in the guest
 POLL_S = 0.02
+ACCEPT_S = 0.2
+# A virtual clock must stop at the very instruction at which the guest writes its word.
+SERIAL_AT_ONCE = "virtio-serial-pci,ioeventfd=off"
 REAPED_S = 1  # from the end of QEMU's line to that of its process
 TIMERS_PRIORITY = 20  # of SCHED_FIFO: above a competitor's (competitor.c)
 
@@ -41,6 +45,7 @@ class Config:
     accel: str
     append: str = ""
     shares: tuple[Path, ...] = ()
+    virtual: virtual_time.Options | None = None  # a clock of executed instructions
 
 
 class Machine:
@@ -54,6 +59,9 @@ class Machine:
         self._processes: list[subprocess.Popen] = []
         self._stopped = False
         self.channel: Channel | None = None
+        self.clock: WallClock | VirtualClock = WallClock()
+        if config.virtual:
+            self.clock = VirtualClock(run.path / "clock.sock")
         self.share = run.path / "share"
         self.console = run.path / "console.log"
         self.tids: list[int] = []  # thread of each vCPU, in order
@@ -63,12 +71,15 @@ class Machine:
         try:
             tags = [self._serve(*folder) for folder in folders]
             self._qemu = self._start_qemu(config, tags)
+            self._accept_clock()
             self.channel = self._connect()
+            if isinstance(self.clock, VirtualClock):
+                self.clock.follow(self.channel)
             while len(self.tids) < config.vcpus:
                 self._check_alive()
                 time.sleep(POLL_S)
                 self.tids = vcpu_tids(Path(f"/proc/{self.pid}/task"))
-                if config.accel == "icount":
+                if config.accel in ("icount", "virtual"):
                     self.tids *= config.vcpus
             if config.accel == "tcg":
                 self._hurry_timers()
@@ -84,6 +95,9 @@ class Machine:
     def wait_up(self, timeout_s: float) -> None:
         """Wait for the agent's word. Time in which the host ran others than vCPU 0 is not counted:
         a busy host makes a boot slow, not stuck."""
+        if self.clock.is_virtual:
+            self._wait_up_virtually(timeout_s)
+            return
         began = time.monotonic()
         while not self.channel.up.wait(POLL_S):
             self._check_alive()
@@ -93,6 +107,20 @@ class Machine:
                 raise BootFailed(f"{why.message}{self.epitaph()}") from None
             if time.monotonic() - began - taken_s > timeout_s:
                 raise BootFailed(f"the guest was not up after {timeout_s:g} s{self.epitaph()}")
+
+    def _wait_up_virtually(self, timeout_s: float) -> None:
+        line = self.channel
+        try:
+            ended = self.clock.wait_for(
+                line.changed, lambda: line.up.is_set() or line.closed.is_set(), timeout_s
+            )
+        except LabError as why:
+            raise BootFailed(f"{why.message}{self.epitaph()}") from None
+        self._check_alive()
+        if not ended:
+            raise BootFailed(
+                f"the guest was not up after {timeout_s:g} s of its time{self.epitaph()}"
+            )
 
     def epitaph(self) -> str:
         """Why the guest died, in brackets: how QEMU ended, and what the console said last.
@@ -110,6 +138,8 @@ class Machine:
         self._stopped = True
         if self.channel:
             self.channel.close()
+        if isinstance(self.clock, VirtualClock):
+            self.clock.close()
         for process in reversed(self._processes):
             self._run.end(process)
         self._processes.clear()
@@ -143,19 +173,24 @@ class Machine:
             "console=ttyS0 quiet panic=-1 rootfstype=virtiofs root=root ro",
             f'init="{init}"' if " " in init else f"init={init}",
             "clocksource=tsc tsc=reliable mitigations=off",
+            virtual_time.APPEND if config.virtual else "",
             config.append,
         ]
         memory = f"{config.memory_mib}M"
+        if config.virtual:
+            emulator = virtual_time.command(config.virtual)
+        else:
+            emulator = [host.qemu().path, *host.ACCELERATORS[config.accel]]
         args = [
-            *[host.qemu().path, "-name", "vaware-lab,debug-threads=on", "-no-reboot"],
+            *emulator,
+            *["-name", "vaware-lab,debug-threads=on", "-no-reboot"],
             *["-nodefaults", "-no-user-config", "-display", "none"],
-            *host.ACCELERATORS[config.accel],
             *["-smp", config.vcpus, "-m", memory],
             *["-object", f"memory-backend-memfd,id=mem,size={memory},share=on"],
             *["-numa", "node,memdev=mem"],
             *["-kernel", config.kernel.vmlinuz, "-append", " ".join(append).strip()],
             *["-serial", f"file:{self.console}"],
-            *["-device", "virtio-serial-pci", "-chardev"],
+            *["-device", SERIAL_AT_ONCE if config.virtual else "virtio-serial-pci", "-chardev"],
             *[f"socket,id=agent,path={self._run.path}/agent.sock,server=on,wait=off"],
             *["-device", "virtserialport,chardev=agent,name=vaware.lab"],
         ]
@@ -164,8 +199,12 @@ class Machine:
         for tag in tags:
             args += ["-chardev", f"socket,id={tag},path={self._run.path}/{tag}.sock"]
             args += ["-device", f"vhost-user-fs-pci,chardev={tag},tag={tag}"]
+        env = {}
+        if config.virtual:
+            args += virtual_time.CLOCK_PORT
+            env = virtual_time.environment(config.virtual, self._run.path / "clock.sock")
         (self._run.path / "agent.sock").unlink(missing_ok=True)
-        process = self._run.spawn(args, "qemu.log")
+        process = self._run.spawn(args, "qemu.log", env)
         self._processes.append(process)
         return process
 
@@ -176,12 +215,18 @@ class Machine:
             line = socket.socket(socket.AF_UNIX)
             try:
                 line.connect(str(path))
-                return Channel(line, self.epitaph)
+                return Channel(line, self.epitaph, self.clock)
             except ConnectionRefusedError:  # QEMU does not listen yet, or has died meanwhile
                 line.close()
                 if self._qemu.poll() is not None:
                     raise BootFailed(f"QEMU ended at once{self.epitaph()}") from None
                 time.sleep(POLL_S)
+
+    def _accept_clock(self) -> None:
+        """Wait for the emulator's connection to the virtual clock."""
+        while isinstance(self.clock, VirtualClock) and not self.clock.accept(ACCEPT_S):
+            if self._qemu.poll() is not None:
+                raise BootFailed(f"QEMU ended at once: {self._last_said('qemu.log')}")
 
     def _end_of_qemu(self) -> str:
         """How QEMU ended, unless it runs or the guest has powered off."""

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import cgroups, tracing
@@ -53,12 +53,14 @@ class Run:
         """Name of the run's cgroup."""
         return cgroup_of(self.path)
 
-    def spawn(self, args: Sequence[object], log: str) -> subprocess.Popen:
+    def spawn(
+        self, args: Sequence[object], log: str, env: Mapping[str, str] | None = None
+    ) -> subprocess.Popen:
         """Start a process of this run; its stdout and stderr are appended to file `log`."""
         with (self.path / log).open("ab") as out:
             process = subprocess.Popen(
                 [str(arg) for arg in args],
-                env=os.environ | {MARK: self.id},
+                env=os.environ | dict(env or {}) | {MARK: self.id},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,

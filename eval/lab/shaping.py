@@ -4,13 +4,17 @@
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from . import host
 from .cgroups import CpuGroups
+from .clock import VirtualClock
 from .errors import EX_USAGE, LabError
+from .presets import Phase
 from .runs import Run
 from .shapes import Duty, Plan
+from .vtime_shape import describe
 
 SOURCE = Path(__file__).with_name("competitor.c")
 SETTLE_S = 0.05
@@ -78,3 +82,16 @@ class Shaper:
                 self._groups.drop(group)
         self._competitors.clear()
         self.duty_logs.clear()
+
+
+class VirtualShaper:
+    """Shapes the vCPUs of a VM whose host is simulated."""
+
+    def __init__(self, clock: VirtualClock, vcpus: int):
+        self._clock = clock
+        self._vcpus = vcpus
+
+    def apply(self, phases: Sequence[Phase]) -> None:
+        """Have these phases replace the previous shape, at the time at which the clock stands."""
+        text = describe(phases, self._vcpus)
+        self._clock.ask(f"shape {len(text.encode())}\n{text}")

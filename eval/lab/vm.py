@@ -5,21 +5,24 @@ import contextlib
 import os
 import shlex
 import shutil
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP
 
-from . import accel, host, kernels, shapes
+from . import accel, host, kernels, presets, shapes, virtual_time, virtual_truth
 from .channel import ClockReading, Handle, Result
+from .clock import VirtualClock, WallClock
 from .clocks import best_reading
 from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
 from .runs import Run
-from .shaping import Shaper
+from .shaping import Shaper, VirtualShaper
 from .steal_clock import NO_STEAL_CLOCK, StealClock
 from .truth import InactivePeriods, Recorder, VcpuTruth
 from .truth import read as read_truth
+from .virtual_truth import read as read_virtual_truth
+from .vtime_shape import simulated_plan
 
 BOOTS = 3
 GUEST_SHARE = "/run/lab"
@@ -31,7 +34,9 @@ class Vm:
 
     kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
     shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
-    steal_clock: imitate KVM's steal clock in the guest's memory (see steal_clock.py).
+    clock: of accel.CLOCKS. virtual: how a virtual clock runs.
+    steal_clock: imitate KVM's steal clock in the guest's memory (see steal_clock.py); a virtual
+    clock has a real one, unless `virtual` leaves it out.
     """
 
     def __init__(
@@ -46,6 +51,8 @@ class Vm:
         boot_timeout_s: float = 60.0,
         name: str = "",
         steal_clock: bool = False,
+        clock: str = "wall",
+        virtual: virtual_time.Options | None = None,
     ):
         if not 1 <= vcpus <= 255:
             raise LabError(f"a VM cannot have {vcpus} vCPUs; ask for 1 to 255", EX_USAGE)
@@ -54,7 +61,10 @@ class Vm:
         for folder in shares:
             if not Path(folder).is_dir():
                 raise LabError(f"{folder} is no folder to share; create it first", EX_USAGE)
-        shapes.plan(shape, vcpus)
+        if clock == "virtual":
+            simulated_plan(shape, vcpus)
+        else:
+            shapes.plan(shape, vcpus)
         host.require_root()
         self.kernel = kernels.find(kernel)
         self.vcpus = vcpus
@@ -66,6 +76,8 @@ class Vm:
         self._boot_timeout_s = boot_timeout_s
         self._name = name
         self._wants_steal_clock = steal_clock
+        self._wants_clock = clock
+        self._virtual = virtual or virtual_time.Options()
         self._run: Run | None = None
         self._machine: Machine | None = None
         self._shaper: Shaper | None = None
@@ -82,7 +94,7 @@ class Vm:
         """Boot and shape. Raises LabError: 69 if something is missing, 75 if it does not boot."""
         host.qemu()
         host.virtiofsd()
-        self.accel = accel.choose(self.kernel)
+        self.accel = accel.choose(self.kernel, self._wants_clock)
         refused = NO_STEAL_CLOCK.get(self.accel) if self._wants_steal_clock else None
         if refused:
             raise LabError(
@@ -156,27 +168,48 @@ class Vm:
             _copy_on_host(Path(host_path), here / "file")
             self._copy(f"cp -a {there}/file {shlex.quote(str(guest_path))}", guest_path)
 
-    def shape(self, shape: str) -> None:
-        """Change the shape of the running VM; the previous one is undone first."""
-        plan = shapes.plan(shape, self.vcpus)
+    def shape(self, shape: str | Sequence[presets.Phase]) -> None:
+        """Change the shape of the running VM; the previous one is undone first.
+
+        Phases follow each other by themselves, over and over, which takes a virtual clock.
+        """
         self._up()
-        self._shaper.apply(plan)
-        self._plan = plan
+        if isinstance(self._shaper, VirtualShaper):
+            self._shaper.apply([presets.Phase(shape, 0.0)] if isinstance(shape, str) else shape)
+            return
+        self._plan = shapes.plan(shape, self.vcpus)
+        self._shaper.apply(self._plan)
+
+    @property
+    def clock(self) -> WallClock | VirtualClock:
+        """The clock that the guest and all time-outs run by."""
+        return self._up().clock
+
+    def sleep(self, seconds: float) -> None:
+        """Let the guest go on by itself for that long."""
+        self.clock.sleep(seconds)
 
     def pause(self, seconds: float) -> None:
-        """Do not run the VM for a while, as a host that takes a snapshot of it. The guest's clocks
-        go on meanwhile.
+        """Stop the whole VM for that long, as a snapshot or a migration does.
+
+        Under a virtual clock this takes no time; otherwise the emulator is stopped by a signal.
         """
-        pid = self._up().pid
-        os.kill(pid, SIGSTOP)
+        machine = self._up()
+        if isinstance(machine.clock, VirtualClock):
+            machine.clock.jump(seconds)
+            return
+        os.kill(machine.pid, signal.SIGSTOP)
         try:
             time.sleep(seconds)
         finally:
-            os.kill(pid, SIGCONT)
+            os.kill(machine.pid, signal.SIGCONT)
 
     def truth(self) -> list[VcpuTruth]:
         """What the host did to each vCPU since it started (see truth.difference)."""
-        return read_truth(self._up().pid, self._machine.tids)
+        machine = self._up()
+        if isinstance(machine.clock, VirtualClock):
+            return read_virtual_truth(machine.clock)
+        return read_truth(machine.pid, machine.tids)
 
     def clocks(self, probes: int = 100) -> ClockReading:
         """CLOCK_MONOTONIC of host and guest at one time; see clocks.Alignment."""
@@ -186,7 +219,12 @@ class Vm:
     @contextlib.contextmanager
     def inactive_periods(self) -> Iterator[InactivePeriods]:
         """Record single inactive periods while the context lasts; read them after it."""
-        self._up()
+        machine = self._up()
+        if isinstance(machine.clock, VirtualClock):
+            recorded = InactivePeriods()
+            with virtual_truth.recorded(machine.clock, self.folder, self.vcpus, recorded):
+                yield recorded
+            return
         recorder = Recorder(
             self._run.cgroup, self._machine.tids, self._plan.affinity, self._shaper.duty_logs
         )
@@ -232,12 +270,17 @@ class Vm:
             accel=self.accel,
             append=self._append,
             shares=self._shares,
+            virtual=self._virtual if self.accel == "virtual" else None,
         )
         machine = Machine(self._run, config)
         try:
             # Unshaped, but with the share of a busy host that the vCPUs are entitled to.
-            self._shaper = Shaper(self._run, machine.pid, machine.tids)
-            self._shaper.apply(shapes.plan(shapes.UNSHAPED, self.vcpus))
+            # A simulated host begins with a pCPU for each vCPU.
+            if isinstance(machine.clock, VirtualClock):
+                self._shaper = VirtualShaper(machine.clock, self.vcpus)
+            else:
+                self._shaper = Shaper(self._run, machine.pid, machine.tids)
+                self._shaper.apply(shapes.plan(shapes.UNSHAPED, self.vcpus))
             machine.wait_up(self._boot_timeout_s)
         except BaseException:
             machine.stop()

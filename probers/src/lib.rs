@@ -4,7 +4,6 @@
 mod budget;
 pub mod claims;
 pub mod hypervisor;
-pub mod pulse;
 pub mod service;
 pub mod snapshot;
 pub mod thread;

@@ -9,7 +9,6 @@ mod probe;
 mod run;
 mod screen;
 mod signals;
-mod sinks;
 mod top;
 
 use std::process::ExitCode;

@@ -5,6 +5,9 @@
 Frames over the virtio-serial port are lines of JSON. In: {"id", "run", "env", "cwd"}, {"id",
 "signal"}, and {"id", "clock"}, which is answered at once. Out: {"up": true} once, {"id", "out":
 base64}, {"id", "rc"}, {"id", "clock_ns"}.
+
+Where the lab's clock is virtual, there is a second port: a byte there stops it, with the number of
+frames sent so far. So the lab decides what comes next without the guest going on meanwhile.
 """
 
 import base64
@@ -17,6 +20,7 @@ import time
 from pathlib import Path
 
 PORT_NAME = "vaware.lab"
+CLOCK_PORT_NAME = "vaware.clock"
 CHUNK = 65536
 CANNOT_START = 126
 
@@ -32,8 +36,10 @@ class Command:
 class Agent:
     """One thread, one loop: frames in, output and exit codes out."""
 
-    def __init__(self, port: int):
+    def __init__(self, port: int, clock: int | None):
         self.port = port
+        self.clock = clock
+        self.sent = 0
         self.pending = b""
         self.commands: dict[int, Command] = {}  # by pid
         self.selector = selectors.DefaultSelector()
@@ -47,6 +53,7 @@ class Agent:
 
     def serve(self) -> None:
         self.send({"up": True})
+        self.stop_clock()
         while True:
             for key, _ in self.selector.select():
                 key.data()
@@ -55,6 +62,12 @@ class Agent:
         data = memoryview(json.dumps(frame).encode() + b"\n")
         while data:
             data = data[os.write(self.port, data) :]
+        self.sent += 1
+
+    def stop_clock(self) -> None:
+        """Have the lab decide how to go on."""
+        if self.clock is not None:
+            os.write(self.clock, bytes([self.sent % 256]))
 
     def read_port(self) -> None:
         data = os.read(self.port, CHUNK)
@@ -68,6 +81,7 @@ class Agent:
                 self.start(frame)
             elif "clock" in frame:
                 self.send({"id": frame["id"], "clock_ns": time.monotonic_ns()})
+                self.stop_clock()
             else:
                 self.signal(frame["id"], frame["signal"])
 
@@ -88,6 +102,7 @@ class Agent:
             message = f"the guest cannot start a command: {why}\n".encode()
             self.send({"id": frame["id"], "out": base64.b64encode(message).decode()})
             self.send({"id": frame["id"], "rc": CANNOT_START})
+            self.stop_clock()
             return
         os.set_blocking(process.stdout.fileno(), False)
         command = Command(frame["id"], process)
@@ -135,23 +150,32 @@ class Agent:
             pass
         self.hang_up(command.process.stdout)
         self.send({"id": command.number, "rc": code if code >= 0 else 128 - code})
+        self.stop_clock()
 
 
-def open_port() -> int:
-    """Open the virtio-serial port, which the kernel may still be about to create."""
-    while True:
-        for name in Path("/sys/class/virtio-ports").glob("*/name"):
-            node = Path("/dev", name.parent.name)  # comes a little after its entry in /sys
-            if node.exists() and name.read_text().strip() == PORT_NAME:
-                return os.open(node, os.O_RDWR)
+def find_port(name: str) -> int | None:
+    """Open the virtio-serial port called `name`, if it is there by now."""
+    for file in Path("/sys/class/virtio-ports").glob("*/name"):
+        node = Path("/dev", file.parent.name)  # comes a little after its entry in /sys
+        if node.exists() and file.read_text().strip() == name:
+            return os.open(node, os.O_RDWR)
+    return None
+
+
+def open_port(name: str) -> int:
+    """Open a port that the kernel may still be about to create."""
+    while (port := find_port(name)) is None:
         time.sleep(0.05)
+    return port
 
 
 def main() -> None:
     # Above whatever scheduler is under test, so that a stalled guest can still be asked and told;
     # the commands start as ordinary tasks.
     os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    Agent(open_port()).serve()
+    has_clock = "vaware.clock=virtual" in Path("/proc/cmdline").read_text().split()
+    clock = open_port(CLOCK_PORT_NAME) if has_clock else None
+    Agent(open_port(PORT_NAME), clock).serve()
 
 
 main()
