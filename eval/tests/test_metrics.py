@@ -10,6 +10,7 @@ from prometheus_tools import REPO, fetch, prometheus, promtool, query, simulated
 
 DASHBOARD = REPO / "deploy/grafana-dashboard.json"
 RULES = "deploy/prometheus-rules.yml"
+RULES_TESTS = "deploy/prometheus-rules.test.yml"
 OURS = re.compile(r"\b(?:scx_vaware|process)_[a-z_]+\b")
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 
@@ -41,7 +42,15 @@ def test_promtool_accepts_the_metrics(target):
 
 def test_promtool_accepts_the_alerts_and_their_tests():
     promtool("check", "rules", RULES)
-    promtool("test", "rules", "deploy/prometheus-rules.test.yml")
+    promtool("test", "rules", RULES_TESTS)
+
+
+def test_every_alert_is_tested_to_fire():
+    rules, tests = (REPO / RULES).read_text(), (REPO / RULES_TESTS).read_text()
+    alerts = set(re.findall(r"- alert: (\w+)", rules))
+    fire = set(re.findall(r"alertname: (\w+)\n *eval_time: \w+\n *exp_alerts:\n *- exp", tests))
+    assert len(alerts) > 10
+    assert alerts == fire
 
 
 def test_alerts_and_dashboard_ask_for_series_that_exist(exported):

@@ -4,19 +4,24 @@
 import pytest
 from guest_scheduler import (
     BINARY,
+    CONFIG,
     DEFAULT_KERNEL,
     LIMIT_S,
     METRICS,
     GuestScheduler,
+    configure,
     on_kernels,
     sched_ext,
     tool,
+    wait_until,
 )
 from prometheus_tools import promtool, value
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
 LIMITED = "/sys/fs/cgroup/limited"
+IGNORED_LIMITS = 'scx_vaware_cgroups_ignored{control="cpu.max"}'
+SHARE_OF_0 = 'scx_vaware_vcpu_share_ratio{cpu="0"}'
 
 
 def test_metrics_follow_what_happens(guest):
@@ -90,6 +95,85 @@ def test_it_does_not_void_cpu_limits_unless_told_to(guest):
         inside.wait(LIMIT_S)
     finally:
         guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+
+
+def test_limits_that_are_set_later_are_counted_and_named(guest):
+    setting = f"mkdir {LIMITED} && echo '50000 100000' >{LIMITED}/cpu.max"
+    with GuestScheduler(guest) as scheduler:
+        page = guest.run(METRICS, LIMIT_S).output
+        assert value(page, IGNORED_LIMITS) == 0
+        limit = guest.run(f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && {setting}")
+        assert limit.rc == 0, limit.output
+        inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
+        wait_until(lambda: "/limited; lift these limits" in scheduler.output, "the note")
+        page = guest.run(METRICS, LIMIT_S).output
+        assert value(page, IGNORED_LIMITS) == 1
+        inside.kill()
+        inside.wait(LIMIT_S)
+        guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+
+
+def test_a_reload_names_the_keys_that_it_ignores(guest):
+    configure(guest, "")
+    with GuestScheduler(guest, "--config", CONFIG) as scheduler:
+        changed = 'policies = ["sync"]\nlisten = "127.0.0.1:9818"\nprobe_light_ms = 2000'
+        scheduler.reconfigure(changed, "probe_light_ms was changed")
+        assert "listen was changed" in scheduler.output
+        assert "policies was changed" not in scheduler.output
+        page = guest.run(METRICS, LIMIT_S).output
+        assert value(page, 'scx_vaware_policy_enabled{policy="sync"}') == 1
+        assert value(page, 'scx_vaware_policy_enabled{policy="rwc"}') == 0
+        assert value(page, "scx_vaware_config_keys_ignored_total") == 2
+        assert value(page, "scx_vaware_config_last_reload_success") == 0
+        scheduler.reconfigure("", "policies on: ")
+        page = guest.run(METRICS, LIMIT_S).output
+        assert value(page, "scx_vaware_config_last_reload_success") == 1
+
+
+def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten(guest):
+    """The vCPU comes back while it is probed, and the kernel grants no thread for it."""
+    online = "/sys/devices/system/cpu/cpu3/online"
+    group = "/sys/fs/cgroup/crowded"
+    assert guest.run(f"echo 0 >{online}", LIMIT_S).rc == 0
+    try:
+        with GuestScheduler(guest, "--probe-light-ms", "200") as scheduler:
+
+            def page() -> str:
+                return guest.run(METRICS, LIMIT_S).output
+
+            wait_until(lambda: SHARE_OF_0 in page(), "the first snapshot")
+            crowd = (
+                f"echo +pids >/sys/fs/cgroup/cgroup.subtree_control && mkdir {group} && "
+                f"echo {scheduler.pid} >{group}/cgroup.procs && "
+                f"cat {group}/pids.current >{group}/pids.max && echo 1 >{online}"
+            )
+            assert guest.run(crowd, LIMIT_S).rc == 0
+            wait_until(lambda: "probing (vcap) has failed" in scheduler.output, "the failure")
+            wait_until(lambda: SHARE_OF_0 not in page(), "the end of what it knew")
+            restarts = value(page(), 'scx_vaware_probe_restarts_total{prober="vcap"}')
+            assert restarts >= 1
+            # Threads that ended made room. Now there is enough of it.
+            assert guest.run(f"echo max >{group}/pids.max", LIMIT_S).rc == 0
+            wait_until(lambda: SHARE_OF_0 in page(), "another snapshot")
+            assert value(page(), "scx_vaware_snapshot_age_seconds") < 10
+    finally:
+        guest.run(f"echo 1 >{online}; rmdir {group}", LIMIT_S)
+
+
+def test_probing_goes_on_while_a_vcpu_comes_and_goes(guest):
+    online = "/sys/devices/system/cpu/cpu3/online"
+    with GuestScheduler(
+        guest, "--probe-light-ms", "200", "--probe-topology-ms", "500"
+    ) as scheduler:
+        for state in (0, 1) * 5:
+            assert guest.run(f"sleep 0.5; echo {state} >{online}", LIMIT_S).rc == 0
+        scheduler.expect_in_charge()
+        wait_until(
+            lambda: SHARE_OF_0.replace("0", "3") in guest.run(METRICS, LIMIT_S).output,
+            "a snapshot of the vCPU that came back",
+        )
+        page = guest.run(METRICS, LIMIT_S).output
+        assert value(page, "scx_vaware_snapshot_age_seconds") < 10
 
 
 def test_a_port_that_is_taken_changes_nothing(guest):

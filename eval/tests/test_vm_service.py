@@ -5,8 +5,9 @@ import shlex
 from pathlib import Path
 
 import pytest
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, sched_ext, wait_until
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, METRICS, SHAPE, sched_ext, wait_until
 from lab import LabError, Vm
+from prometheus_tools import value
 
 pytestmark = pytest.mark.vm
 REPO = Path(__file__).resolve().parents[2]
@@ -115,6 +116,14 @@ def test_it_stays_down_when_an_operator_ends_it(guest):
     wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "failed", "the end")
     assert shown(guest, "ExecMainStatus")["ExecMainStatus"] == "87"
     expect_it_stays_down(guest, "failed")
+
+
+def test_ejections_are_counted_over_restarts(guest):
+    start(guest)
+    # As the process that was ejected leaves it.
+    record = "/run/scx_vaware/ejections"
+    assert guest.run(f"echo 2 >{record} && systemctl restart scx_vaware", LIMIT_S).rc == 0
+    assert value(guest.run(METRICS, LIMIT_S).output, "scx_vaware_ejections_total") == 2
 
 
 def test_stop_brings_the_kernels_own_scheduler_back(guest):

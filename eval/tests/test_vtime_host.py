@@ -105,8 +105,11 @@ def test_a_vcpu_that_is_owed_time_preempts_at_its_wakeup(seed):
 
 
 def test_a_slice_that_began_is_not_cut_by_a_wakeup():
-    """RUN_TO_PARITY: vCPU 0 has just begun; vCPU 1 wakes with no lag and the same deadline."""
-    host = Host(2, "pcpus 1", seed=1)
+    """
+    RUN_TO_PARITY: vCPU 1 wakes with no lag, and by its weight with an earlier deadline, 0.1 + 0.7
+    of virtual time against 2.8; but vCPU 0 is eligible as well, and has not had its slice.
+    """
+    host = Host(2, "pcpus 1\nvcpu 1 weight=400", seed=1)
     host.live(0)
     host.live(1, at=100 * US)
     host.run(20 * MS)
@@ -164,6 +167,13 @@ def test_a_quota_is_kept_within_a_bandwidth_slice(on, period, seed):
 def test_a_quota_begins_anew_at_its_period():
     host = alive(1, "pcpus 1\nquota 10/50 vcpu=0 phase=7", seconds=1)
     assert times(host, 0, "unthrottled")[:3] == [57 * MS, 107 * MS, 157 * MS]
+
+
+def test_unused_runtime_does_not_add_up():
+    host = Host(1, "pcpus 1\nquota 5/100 vcpu=0 phase=0")
+    host.live(0, at=1001 * MS)
+    host.run(1099 * MS)
+    assert 5 <= host.truth(0).ran_ns / MS <= 5 + TICK_MS
 
 
 def test_a_shared_quota_bounds_the_sum_and_is_taken_by_those_who_run():

@@ -4,6 +4,7 @@
 mod budget;
 pub mod claims;
 pub mod hypervisor;
+pub mod pulse;
 pub mod service;
 pub mod snapshot;
 pub mod thread;

@@ -4,11 +4,15 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use crate::pulse::Pulse;
 use crate::snapshot::VcpuSnapshot;
 use crate::vcap::passive::TimesSource;
 use crate::vcap::{ProbeError, Prober, Settings};
+
+/// A snapshot is taken so often at least: one that is much older tells that the prober is stuck.
+const SNAPSHOT_INTERVAL: Duration = Duration::from_secs(2);
 
 /// What the prober has found so far, shared with whoever asks.
 #[derive(Default)]
@@ -22,7 +26,8 @@ struct Found {
 pub struct Service {
     found: Arc<(Mutex<Found>, Condvar)>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
+    pulse: Pulse,
+    thread: JoinHandle<()>,
 }
 
 impl Service {
@@ -35,11 +40,13 @@ impl Service {
         let found = Arc::<(Mutex<Found>, Condvar)>::default();
         let stop = Arc::<AtomicBool>::default();
         let (its_found, its_stop) = (Arc::clone(&found), Arc::clone(&stop));
+        let pulse = Pulse::default();
+        let its_pulse = pulse.clone();
         let thread = thread::Builder::new()
             .name("vaware-probe".into())
-            .spawn(move || probe(&mut prober, &its_found, &its_stop))
+            .spawn(move || probe(&mut prober, &its_found, &its_stop, &its_pulse))
             .map_err(|source| ProbeError::Thread { vcpu: 0, source })?;
-        Ok(Self { found, stop, thread: Some(thread) })
+        Ok(Self { found, stop, pulse, thread })
     }
 
     /// The latest snapshot; `None` before the first, some tenths of a second after the start.
@@ -62,17 +69,20 @@ impl Service {
 
     /// Why probing has ended by itself, if it has.
     pub fn failure(&self) -> Option<String> {
-        lock(&self.found.0).failure.clone()
+        let told = lock(&self.found.0).failure.clone();
+        told.or_else(|| self.thread.is_finished().then(|| "its thread has ended".into()))
+    }
+
+    /// The sign of life of its thread, which comes once a second and more often.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
+        // Not joined: one that is stuck would take the caller with it.
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // It waits or takes a step; both are short.
-            let _ = thread.join();
-        }
     }
 }
 
@@ -80,12 +90,16 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
     found.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn probe(prober: &mut Prober, found: &(Mutex<Found>, Condvar), stop: &AtomicBool) {
+fn probe(prober: &mut Prober, found: &(Mutex<Found>, Condvar), stop: &AtomicBool, pulse: &Pulse) {
+    let mut taken: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
+        pulse.beat();
+        let is_old = taken.is_some_and(|taken| taken.elapsed() >= SNAPSHOT_INTERVAL);
         match prober.step() {
-            Ok(false) => {}
-            Ok(true) => {
+            Ok(false) if !is_old => {}
+            Ok(_) => {
                 let snapshot = Arc::new(prober.snapshot());
+                taken = Some(Instant::now());
                 lock(&found.0).latest = Some(snapshot);
                 found.1.notify_all();
             }

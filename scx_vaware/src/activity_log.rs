@@ -2,47 +2,42 @@
 //! The activity log: one line of JSON for each stop of a vCPU.
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context;
 use userspace::failure::Failure;
 use userspace::scheduler::Scheduler;
 
-/// A file that stops are written to.
-pub struct ActivityLog {
-    path: PathBuf,
-    file: BufWriter<File>,
+use crate::sinks::Sink;
+
+/// Create the log at `path`, or empty it.
+///
+/// # Errors
+/// [`Failure::Config`] if that is not possible.
+pub fn create(path: &Path) -> Result<Sink, Failure> {
+    let file = File::create(path).map_err(|error| {
+        Failure::Config(format!(
+            "cannot write the activity log {}: {error}; choose another file",
+            path.display()
+        ))
+    })?;
+    Ok(Sink::new("activity_log", file).context("starting to write the activity log")?)
 }
 
-impl ActivityLog {
-    /// Create the file at `path`, or empty it.
-    ///
-    /// # Errors
-    /// [`Failure::Config`] if that is not possible.
-    pub fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|error| {
-            Failure::Config(format!(
-                "cannot write the activity log {}: {error}; choose another file",
-                path.display()
-            ))
-        })?;
-        Ok(Self { path: path.into(), file: BufWriter::new(file) })
-    }
-
-    /// Write down the stops that were found since the last call.
-    ///
-    /// # Errors
-    /// The file cannot be written any more.
-    pub fn drain(&mut self, scheduler: &Scheduler) -> anyhow::Result<()> {
-        let mut gaps = Vec::new();
-        scheduler.take_gaps(|gap| gaps.push(gap))?;
-        for gap in gaps {
-            serde_json::to_writer(&mut self.file, &gap)?;
-            self.file.write_all(b"\n")?;
+/// Write down the stops that were found since the last call.
+///
+/// # Errors
+/// What the kernel said of a map that was there at load.
+pub fn drain(scheduler: &Scheduler, log: &Sink) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    scheduler.take_gaps(|gap| {
+        if let Ok(line) = serde_json::to_vec(&gap) {
+            lines.extend(line);
+            lines.push(b'\n');
         }
-        self.file.flush().with_context(|| {
-            format!("cannot write the activity log {}; free some space", self.path.display())
-        })
+    })?;
+    if !lines.is_empty() {
+        log.write(lines);
     }
+    Ok(())
 }

@@ -9,6 +9,7 @@ mod probe;
 mod run;
 mod screen;
 mod signals;
+mod sinks;
 mod top;
 
 use std::process::ExitCode;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! `scx_vaware run`: load, say so, go round until an end, detach.
+//! `scx_vaware run`: load, say so, go round until an end, detach. Loads again where the end is none
+//! of the scheduler's faults.
 
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -7,31 +8,54 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use probers::vcpus::Vcpus;
+use userspace::backoff::Backoff;
 use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
+use userspace::ejections::Ejections;
 use userspace::failure::Failure;
 use userspace::http::Server;
-use userspace::obstacles;
+use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
-use userspace::telemetry::Telemetry;
+use userspace::telemetry::{Cause, Telemetry};
+use userspace::{kernel, obstacles, reload};
 
-use crate::activity_log::ActivityLog;
 use crate::cli::RunOptions;
-use crate::screen;
 use crate::signals::Signals;
+use crate::sinks::Outputs;
+use crate::{activity_log, screen};
 
-/// How long the loop sleeps with an activity log, which has room for the stops of such a time.
-const LOG_NAP: Duration = Duration::from_millis(100);
+/// How long the loop sleeps with an activity log, which has room for the stops of such a time, and
+/// after a pause of the VM, which may be about to end the scheduler.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Time between two looks at the limits of cgroups.
+const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
+
+/// How long the kernel may take to get rid of a scheduler that has ended.
+const GONE_LIMIT: Duration = Duration::from_secs(10);
+
+/// More ends within ten minutes that pauses explain are taken for stalls: a VM is not paused so
+/// often, and a stall must not hide.
+const PAUSE_ENDS_MAX: usize = 10;
 
 /// What lasts from one load to the next.
 struct Daemon<'a> {
     options: &'a RunOptions,
+    /// In effect. Changed by a reload alone, not by loading the scheduler again.
+    config: Config,
     signals: Signals,
     service: Service,
     telemetry: Arc<Telemetry>,
+    outputs: Outputs,
+    pauses: PauseWatch,
+    cgroups: CpuCgroups,
+    cgroups_at: Instant,
+    ejections: Ejections,
+    loads: Backoff,
+    pause_ends: Backoff,
     /// When to end by itself.
     deadline: Option<Instant>,
 }
@@ -51,73 +75,157 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
     };
-    screen::print_cgroups(&cgroups);
-    screen::print_tickless(&facts);
+    let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
+    let outputs = Outputs::open(log).context("starting to write outputs")?;
+    screen::cgroups(&cgroups).for_each(|note| outputs.tell(&note));
+    if let Some(note) = facts.tickless() {
+        outputs.tell(&format!("note: {note}"));
+    }
 
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
-    let telemetry = Arc::new(Telemetry::new(config, vcpus, &cgroups));
+    let ejections = Ejections::from_env();
+    let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
+    telemetry.cgroups(&cgroups);
     if let Some(server) = server {
         server.serve(Arc::clone(&telemetry)).context("serving metrics")?;
     }
-    let service = Service::from_env();
-    let mut daemon = Daemon { options, signals, service, telemetry, deadline: None };
-    while daemon.load_and_run()? == Some(End::Restart) {
-        println!("scx_vaware: the kernel asks for a restart");
-        daemon.telemetry.restarting();
-    }
-    Ok(())
+    let mut daemon = Daemon {
+        options,
+        config,
+        signals,
+        service: Service::from_env(),
+        telemetry,
+        outputs,
+        pauses: PauseWatch::start().context("starting to watch for pauses")?,
+        cgroups,
+        cgroups_at: Instant::now(),
+        ejections,
+        loads: Backoff::default(),
+        pause_ends: Backoff::default(),
+        deadline: None,
+    };
+    let ended = daemon.stay_loaded();
+    daemon.outputs.close();
+    ended
 }
 
 impl Daemon<'_> {
+    /// Load and run, again and again, until an end that is final.
+    fn stay_loaded(&mut self) -> Result<(), Failure> {
+        while let Some(end) = self.load_and_run()? {
+            let cause = match self.cause_to_go_on(&end) {
+                Some(cause) => cause,
+                None => {
+                    self.telemetry.stopping();
+                    if matches!(end, End::Stalled(_) | End::Ejected(_)) {
+                        self.ejections.add();
+                    }
+                    return end.into_failure().map_or(Ok(()), Err);
+                }
+            };
+            self.telemetry.restarting(cause);
+            let delay = self.loads.ended(Instant::now());
+            if !delay.is_zero() {
+                self.outputs.tell(&format!("it is loaded again in {} s", delay.as_secs()));
+            }
+            if self.wait(delay)? {
+                return Ok(());
+            }
+            kernel::wait_for_state("disabled", GONE_LIMIT);
+        }
+        Ok(())
+    }
+
+    /// Why to load the scheduler again after this end, if that is to be.
+    fn cause_to_go_on(&mut self, end: &End) -> Option<Cause> {
+        match end {
+            End::Restart => {
+                self.outputs.tell("the kernel asks for a restart");
+                Some(Cause::Asked)
+            }
+            End::Stalled(why) => {
+                let pause = self.pauses.explain()?;
+                self.pause_ends.ended(Instant::now());
+                let (seconds, nr) = (pause.as_secs(), self.pause_ends.recent());
+                if nr > PAUSE_ENDS_MAX {
+                    self.outputs.tell(&format!(
+                        "the VM was paused for {seconds} s, the {nr}th time in ten minutes that this \
+                         has ended the scheduler; it stays down"
+                    ));
+                    return None;
+                }
+                self.outputs.tell(&format!(
+                    "the VM was paused for {seconds} s, which the kernel took for a stall ({why}); \
+                     the scheduler is loaded again"
+                ));
+                Some(Cause::Pause)
+            }
+            End::Ejected(_) | End::Dismissed(_) => None,
+        }
+    }
+
+    /// Wait for `time`. Return whether to end instead.
+    fn wait(&mut self, time: Duration) -> Result<bool, Failure> {
+        let end = Instant::now() + time;
+        while !self.is_over() && Instant::now() < end {
+            let until = self.deadline.map_or(end, |deadline| deadline.min(end));
+            self.signals.sleep(until.saturating_duration_since(Instant::now()))?;
+        }
+        Ok(self.is_over())
+    }
+
+    /// Whether to end, as asked.
+    fn is_over(&self) -> bool {
+        self.signals.stop() || self.deadline.is_some_and(|at| Instant::now() >= at)
+    }
+
     /// Load once and run. Return why it ended, `None` if as asked. The time to run begins when the
     /// scheduler is first enabled, and goes on over a restart.
     fn load_and_run(&mut self) -> Result<Option<End>, Failure> {
-        let config = self.options.config.read()?;
         let mut storage = MaybeUninit::uninit();
-        let mut log = self.options.activity_log.as_deref().map(ActivityLog::create).transpose()?;
-        let mut scheduler = Scheduler::start(&mut storage, &config, self.options.activity())?;
+        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
         self.telemetry.running(scheduler.counters()?, scheduler.announced());
-        screen::print_start(&scheduler, &config);
-        self.tell_ready(&config);
+        self.outputs.say(screen::start(&scheduler, &self.config));
+        self.tell_ready(&[]);
         if self.deadline.is_none() {
             self.deadline = self.options.run_for.map(|time| Instant::now() + time);
         }
 
-        let mut control = Control::new(Probing::start(config.probing.clone())?);
+        let mut control = Control::new(Probing::new(self.config.probing.clone()));
         let mut next_round = Instant::now();
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {
             if Instant::now() >= next_round {
-                control.round(&scheduler, &self.telemetry)?;
+                self.round(&mut control, &scheduler)?;
                 next_round = Instant::now() + ROUND;
-                if self.telemetry.report().check().is_ok() {
-                    self.service.well();
-                }
             }
             let next_line = self.options.stats.map(|every| shown.0 + every);
             let wake_at =
                 [self.deadline, next_line].into_iter().flatten().fold(next_round, Instant::min);
             let left = wake_at.saturating_duration_since(Instant::now());
-            self.signals.sleep(if log.is_some() { left.min(LOG_NAP) } else { left })?;
-            if let Some(log) = &mut log {
-                log.drain(&scheduler)?;
+            let naps = self.outputs.activity_log.is_some() || self.pauses.pauses().is_fresh();
+            self.signals.sleep(if naps { left.min(NAP) } else { left })?;
+            if let Some(log) = &self.outputs.activity_log {
+                activity_log::drain(&scheduler, log)?;
             }
 
             if let Some(end) = scheduler.end() {
-                return end.into_failure().map_or(Ok(Some(End::Restart)), Err);
+                return Ok(Some(end));
             }
-            let now = Instant::now();
-            if self.signals.stop() || self.deadline.is_some_and(|at| now >= at) {
+            if self.is_over() {
                 break;
             }
             if self.signals.take_reload() {
                 self.reload(&mut scheduler);
             }
+            let now = Instant::now();
             if next_line.is_some_and(|at| now >= at) {
                 let stats = scheduler.stats()?;
-                screen::print_worth(control.snapshot().as_deref());
-                screen::print_stats(&stats.since(&shown.1), now - shown.0, self.options.per_vcpu);
+                let worth = control.snapshot().map(|found| screen::worth(&found));
+                let (delta, elapsed) = (stats.since(&shown.1), now - shown.0);
+                let lines = screen::stats(&delta, elapsed, self.options.per_vcpu);
+                self.outputs.say(worth.unwrap_or_default() + &lines);
                 shown = (now, stats);
             }
         }
@@ -125,27 +233,66 @@ impl Daemon<'_> {
         self.telemetry.stopping();
         let stats = scheduler.stats()?;
         scheduler.stop()?;
-        screen::print_end(&stats.total());
+        self.outputs.say(screen::end(&stats.total()));
         Ok(None)
     }
 
+    /// What is done once a second.
+    fn round(&mut self, control: &mut Control, scheduler: &Scheduler) -> anyhow::Result<()> {
+        for failed in control.round(scheduler, &self.telemetry)? {
+            self.outputs.tell(&failed.news);
+        }
+        if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
+            let found = CpuCgroups::find();
+            let limited = found.newly_limited(&self.cgroups);
+            if !limited.is_empty() {
+                self.outputs.tell(&screen::new_limits(&limited));
+            }
+            self.telemetry.cgroups(&found);
+            (self.cgroups, self.cgroups_at) = (found, Instant::now());
+        }
+        let lines_lost = self.outputs.tend();
+        self.telemetry.noticed(self.pauses.pauses(), lines_lost);
+        if self.telemetry.report().check().is_ok() {
+            self.service.well();
+        }
+        Ok(())
+    }
+
     /// Read the configuration again and apply what can change at run time. A mistake changes
-    /// nothing.
-    fn reload(&self, scheduler: &mut Scheduler) {
+    /// nothing; a key that cannot take effect is named.
+    fn reload(&mut self, scheduler: &mut Scheduler) {
         self.service.reloading();
         let read = self.options.config.read().and_then(|config| {
             scheduler.set_policies(config.policies)?;
             Ok(config)
         });
-        match &read {
-            Ok(config) => println!("scx_vaware: policies on: {}", config.policies),
-            Err(failure) => eprintln!("scx_vaware: configuration unchanged: {failure}"),
+        let mut ignored = Vec::new();
+        match read {
+            Ok(config) => {
+                self.config.policies = config.policies;
+                ignored = reload::ignored_keys(&self.config, &config);
+                self.telemetry.reloaded(&self.config, ignored.len());
+                self.outputs.say(format!("scx_vaware: policies on: {}\n", self.config.policies));
+            }
+            Err(failure) => {
+                self.telemetry.reload_refused();
+                self.outputs.tell(&format!("configuration unchanged: {failure}"));
+            }
         }
-        let effective = self.telemetry.reloaded(read.ok());
-        self.tell_ready(&effective);
+        for key in &ignored {
+            self.outputs.tell(&format!(
+                "{key} was changed, but takes effect with the next start only; restart the daemon"
+            ));
+        }
+        self.tell_ready(&ignored);
     }
 
-    fn tell_ready(&self, config: &Config) {
-        self.service.ready(&format!("enabled; policies on: {}", config.policies));
+    fn tell_ready(&self, ignored: &[String]) {
+        let mut status = format!("enabled; policies on: {}", self.config.policies);
+        if !ignored.is_empty() {
+            status += &format!("; a restart is needed for: {}", ignored.join(", "));
+        }
+        self.service.ready(&status);
     }
 }

@@ -1,71 +1,82 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What people see on the terminal.
+//! What people see on the terminal, as text.
 
+use std::fmt::Write;
 use std::time::Duration;
 
 use probers::snapshot::VcpuSnapshot;
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
-use userspace::obstacles::KernelFacts;
 use userspace::policy::POLICIES;
 use userspace::scheduler::Scheduler;
 use userspace::stats::{
     CLASSES, COUNTERS, Stats, VcpuStats, wait_quantile_us, waits_of_all_classes,
 };
 
-/// Print one screen: what was found, and what is on.
-pub fn print_start(scheduler: &Scheduler, config: &Config) {
+/// Add a line to a text, which cannot fail.
+macro_rules! line {
+    ($text:ident, $($arguments:tt)*) => {
+        let _ = writeln!($text, $($arguments)*);
+    };
+}
+
+/// One screen: what was found, and what is on.
+pub fn start(scheduler: &Scheduler, config: &Config) -> String {
+    let mut text = String::new();
     let vcpus = scheduler.vcpus();
     let announced = scheduler.announced();
-    println!("scx_vaware: enabled");
-    println!("  kernel      {}, tick {} ms", kernel::release(), scheduler.tick_ns() / 1_000_000);
-    println!("  hypervisor  {}", announced.hypervisor.name());
-    println!("  vCPUs       {} online of {}", vcpus.online.len(), vcpus.possible.len());
-    println!("  stolen time {}", scheduler.steal_source());
-    println!("  wait bound  {} ms", config.wait_bound.as_millis());
+    line!(text, "scx_vaware: enabled");
+    line!(text, "  kernel      {}, tick {} ms", kernel::release(), scheduler.tick_ns() / 1_000_000);
+    line!(text, "  hypervisor  {}", announced.hypervisor.name());
+    line!(text, "  vCPUs       {} online of {}", vcpus.online.len(), vcpus.possible.len());
+    line!(text, "  stolen time {}", scheduler.steal_source());
+    line!(text, "  wait bound  {} ms", config.wait_bound.as_millis());
     let tasks = if config.partial { "those that ask for SCHED_EXT" } else { "all normal ones" };
-    println!("  tasks       {tasks}");
+    line!(text, "  tasks       {tasks}");
     for policy in POLICIES {
         let state = if config.policies.has(&policy) { "on " } else { "off" };
-        println!("  {:<11} {state}  {}", policy.name, policy.purpose);
+        line!(text, "  {:<11} {state}  {}", policy.name, policy.purpose);
     }
-    println!("Ctrl-C ends it and brings the kernel's own scheduler back.");
+    line!(text, "Ctrl-C ends it and brings the kernel's own scheduler back.");
+    text
 }
 
-/// Say which of the operator's wishes sched_ext schedulers do not honour.
-pub fn print_cgroups(cgroups: &CpuCgroups) {
-    for (names, control) in [(&cgroups.limited, "cpu.max"), (&cgroups.weighted, "cpu.weight")] {
-        if !names.is_empty() {
-            eprintln!(
-                "scx_vaware: note: {control} of cgroups does not hold under sched_ext: {}",
-                first_of(names)
-            );
-        }
-    }
+/// Which of the operator's wishes sched_ext schedulers do not honour.
+pub fn cgroups(cgroups: &CpuCgroups) -> impl Iterator<Item = String> {
+    let of = |names: &[String], control| {
+        (!names.is_empty()).then(|| {
+            let names = first_of(names);
+            format!("note: {control} of cgroups does not hold under sched_ext: {names}")
+        })
+    };
+    [of(&cgroups.limited, "cpu.max"), of(&cgroups.weighted, "cpu.weight")].into_iter().flatten()
 }
 
-/// Say what a kernel booted with `nohz_full=` loses.
-pub fn print_tickless(facts: &KernelFacts) {
-    if let Some(note) = facts.tickless() {
-        eprintln!("scx_vaware: note: {note}");
-    }
+/// Limits that were set while the scheduler ran.
+pub fn new_limits(names: &[String]) -> String {
+    format!(
+        "cgroups limit CPU time now, which does not hold under sched_ext: {}; lift these limits, or \
+         stop this scheduler",
+        first_of(names)
+    )
 }
 
-/// Print what the vCPUs are worth, as far as probing tells.
-pub fn print_worth(found: Option<&VcpuSnapshot>) {
-    let Some(found) = found else { return };
-    let Some(effective) = found.effective_vcpus else { return };
+/// What the vCPUs are worth; nothing if probing does not tell.
+pub fn worth(found: &VcpuSnapshot) -> String {
+    let Some(effective) = found.effective_vcpus else { return String::new() };
     let online = found.vcpus.iter().filter(|vcpu| vcpu.online).count();
     let stragglers: Vec<_> = found.stragglers().collect();
-    println!("worth {:.1} of {online} vCPUs  stragglers {stragglers:?}", effective.value);
+    format!("worth {:.1} of {online} vCPUs  stragglers {stragglers:?}\n", effective.value)
 }
 
-/// Print what happened within `elapsed`: one line, and one for each vCPU on request.
-pub fn print_stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) {
+/// What happened within `elapsed`: one line, and one for each vCPU on request.
+pub fn stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) -> String {
+    let mut text = String::new();
     let total = delta.total();
     let vcpus = delta.vcpus.len().max(1) as f64;
-    println!(
+    line!(
+        text,
         "busy {:3.0} %  stolen {:3.0} %  switches {:7.0}/s  kicks {:6.0}/s  wait p50 {} p99 {}  \
          lock waits over 1 ms {}",
         percent(total.run_ns.iter().sum(), elapsed) / vcpus,
@@ -77,9 +88,10 @@ pub fn print_stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) {
         counter(&total, "lock_waits_long"),
     );
     if !per_vcpu {
-        return;
+        return text;
     }
-    println!(
+    line!(
+        text,
         "  {:>4} {:>6} {:>7} {:>10} {:>9} {:>9} {:>8} {:>8} {:>8}",
         "vCPU",
         "busy",
@@ -92,7 +104,8 @@ pub fn print_stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) {
         "keep"
     );
     for (number, vcpu) in delta.vcpus.iter().enumerate() {
-        println!(
+        line!(
+            text,
             "  {number:>4} {:>4.0} % {:>5.0} % {:>10.0} {:>9} {:>9} {:>8} {:>8} {:>8}",
             percent(vcpu.run_ns.iter().sum(), elapsed),
             percent(vcpu.stolen_ns, elapsed),
@@ -104,13 +117,15 @@ pub fn print_stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) {
             counter(vcpu, "dispatch_keep"),
         );
     }
+    text
 }
 
-/// Print the sums since load: the counters that moved, and the waits by class.
-pub fn print_end(total: &VcpuStats) {
-    println!("scx_vaware: disabled, the kernel's own scheduler is back");
+/// The sums since load: the counters that moved, and the waits by class.
+pub fn end(total: &VcpuStats) -> String {
+    let mut text = String::new();
+    line!(text, "scx_vaware: disabled, the kernel's own scheduler is back");
     for (name, value) in COUNTERS.iter().zip(total.counters).filter(|(_, value)| *value > 0) {
-        println!("  {name:<17} {value:>12}");
+        line!(text, "  {name:<17} {value:>12}");
     }
     for (class, name) in CLASSES.iter().enumerate() {
         let histogram = &total.wait_hist[class];
@@ -119,7 +134,8 @@ pub fn print_end(total: &VcpuStats) {
         else {
             continue;
         };
-        println!(
+        line!(
+            text,
             "  waits of class {name}: {} of them, p50 {}, p99 {}, longest {}",
             histogram.iter().sum::<u64>(),
             micros(p50),
@@ -127,7 +143,8 @@ pub fn print_end(total: &VcpuStats) {
             micros(total.wait_max_ns[class] / 1000),
         );
     }
-    println!(
+    line!(
+        text,
         "  waits of tasks that bvs placed: {} foreseen, {} in fact",
         micros(total.bvs_predicted_ns / 1000),
         micros(total.bvs_actual_ns / 1000),
@@ -140,7 +157,8 @@ pub fn print_end(total: &VcpuStats) {
             micros(wall_ns / 1000)
         ),
     };
-    println!(
+    line!(
+        text,
         "  CPU-bound tasks ran for {} with ivh and for {} without, in epochs of its trial",
         ivh(1),
         ivh(0)
@@ -149,12 +167,14 @@ pub fn print_end(total: &VcpuStats) {
         0 => "none".into(),
         wakes => micros(total.rescue_wait_ns[on] / wakes / 1000),
     };
-    println!(
+    line!(
+        text,
         "  waits on idle vCPUs: {} on average with rescue, {} without, in epochs of its trial",
         rescue(1),
         rescue(0)
     );
-    println!("  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
+    line!(text, "  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
+    text
 }
 
 fn counter(stats: &VcpuStats, name: &str) -> u64 {

@@ -58,6 +58,12 @@ impl CpuCgroups {
         in_use
     }
 
+    /// Those that limit CPU time here, and did not in `before`.
+    pub fn newly_limited(&self, before: &Self) -> Vec<String> {
+        let is_new = |name: &&String| !before.limited.contains(name);
+        self.limited.iter().filter(is_new).cloned().collect()
+    }
+
     /// Whether the scheduler may be loaded.
     ///
     /// # Errors
@@ -161,6 +167,10 @@ mod tests {
         let found = tree.find("cgroup2 cgroup2 rw,nsdelegate");
         assert_eq!(found.limited, ["/a.slice"]);
         assert_eq!(found.weighted, ["/a.slice/b.service"]);
+        fs::write(tree.0.join("plain/cpu.max"), "2000 100000\n")?;
+        let later = tree.find("cgroup2 cgroup2 rw,nsdelegate");
+        assert_eq!(later.newly_limited(&found), ["/plain"]);
+        assert_eq!(found.newly_limited(&later), [""; 0]);
         Ok(())
     }
 

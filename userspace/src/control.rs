@@ -11,7 +11,7 @@ use probers::vcpus::Vcpus;
 use crate::bans::{self, Bans};
 use crate::inputs::{Facts, Inputs, plan};
 use crate::levels::{Measured, levels};
-use crate::probing::Probing;
+use crate::probing::{Failed, Probing};
 use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
 
@@ -38,26 +38,32 @@ impl Control {
         Self { probing, loaded: now, told: Vec::new(), told_at: now, bans: Bans::new() }
     }
 
-    /// Go round once: the prober is told what was counted, the kernel half what was found out.
+    /// Go round once: the probers are told what was counted, the kernel half what was found out.
+    /// Return the probers that have failed.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.
-    pub fn round(&mut self, scheduler: &Scheduler, telemetry: &Telemetry) -> anyhow::Result<()> {
+    pub fn round(
+        &mut self,
+        scheduler: &Scheduler,
+        telemetry: &Telemetry,
+    ) -> anyhow::Result<Vec<Failed>> {
         let vcpus = Vcpus::read().ok();
         let online = vcpus.as_ref().map_or(&scheduler.vcpus().online, |vcpus| &vcpus.online);
         let elapsed_ns = self.loaded.elapsed().as_nanos() as u64;
         self.probing.tell(&scheduler.stats()?, online, elapsed_ns);
+        let failed = self.probing.tend(Instant::now());
         let snapshot = self.probing.latest();
         self.told = plan(&facts(online, snapshot.as_deref()), &self.told);
         scheduler.set_inputs(&self.told, VALID)?;
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
         bans::account(&mut self.bans, held, &self.told, scheduler.policies().bans());
-        telemetry.beat(vcpus, snapshot, self.bans.clone());
-        Ok(())
+        telemetry.beat(vcpus, snapshot, self.bans.clone(), &failed);
+        Ok(failed)
     }
 
-    /// The youngest snapshot.
+    /// The youngest snapshot, unless it is stale.
     pub fn snapshot(&self) -> Option<Arc<VcpuSnapshot>> {
         self.probing.latest()
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Whether the daemon and the scheduler are well.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
+
+use crate::pauses::Pauses;
 
 /// The control loop goes round every second. So late, something holds it up: long enough for a VM
 /// whose vCPUs are stopped for seconds.
@@ -39,12 +42,26 @@ pub struct Report {
     pub enabled_as_us: bool,
     /// Time since the control loop last went round.
     pub loop_age: Duration,
-    /// Times that the kernel asked to load the scheduler again.
-    pub restarts: u64,
+    /// Times that the scheduler was loaded again because the kernel asked for it,
+    pub restarts_asked: u64,
+    /// and because the kernel took a pause of the VM for a stall.
+    pub restarts_paused: u64,
+    /// Times since boot that the kernel has ejected it.
+    pub ejections: u64,
+    pub pauses: Pauses,
     pub reloads_applied: u64,
     pub reloads_refused: u64,
-    /// False if the configuration that was read last was wrong.
+    /// Keys that were changed in a configuration read while the scheduler ran, and do nothing until
+    /// it is started anew: over all readings.
+    pub keys_ignored: u64,
+    /// False if the configuration that was read last was wrong, or some of its keys were ignored.
     pub last_reload_ok: bool,
+    /// Time since the last good snapshot of the vCPUs, or since load.
+    pub snapshot_age: Duration,
+    /// How often each prober was begun anew.
+    pub probe_restarts: BTreeMap<&'static str, u64>,
+    /// Lines that could not be written, by output.
+    pub lines_lost: Vec<(&'static str, u64)>,
     /// Cgroups whose CPU limits, and whose weights, do not hold.
     pub cgroups_limited: u64,
     pub cgroups_weighted: u64,

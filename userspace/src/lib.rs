@@ -3,11 +3,13 @@
 //! loop's round, what it finds out of the vCPUs' activity, and what is told of it all: counters, health, metrics.
 
 pub mod activity;
+pub mod backoff;
 pub mod bans;
 pub mod cgroups;
 pub mod config;
 pub mod control;
 pub mod counters;
+pub mod ejections;
 pub mod failure;
 pub mod health;
 pub mod http;
@@ -17,13 +19,16 @@ pub mod levels;
 mod libbpf_log;
 pub mod metrics;
 pub mod obstacles;
+pub mod pauses;
 pub mod policy;
 pub mod probing;
+pub mod reload;
 pub mod scheduler;
 pub mod scrape;
 pub mod service;
 pub mod simulated;
 pub mod stats;
+pub mod supervise;
 pub mod telemetry;
 pub mod text_file;
 

@@ -76,8 +76,8 @@ pub struct Sample {
     /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
     pub activity: Vec<Activity>,
     pub bans: Bans,
-    /// What probing has found, and how long ago.
-    pub snapshot: Option<(Arc<VcpuSnapshot>, Duration)>,
+    /// What probing has found, unless that is stale.
+    pub snapshot: Option<Arc<VcpuSnapshot>>,
     /// The kernel's own counts of events that sched_ext handled, by the kernel's names.
     pub kernel_events: Vec<(String, u64)>,
     pub cost: Cost,
@@ -88,6 +88,8 @@ pub struct Sample {
 pub struct Cost {
     /// Processor time of the daemon.
     pub cpu: Duration,
+    /// When the daemon was started, since the epoch.
+    pub started: Duration,
     pub resident_bytes: u64,
     /// How long the last scrape took.
     pub last_scrape: Duration,

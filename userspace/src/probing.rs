@@ -3,39 +3,66 @@
 //! the prober, which then works on idle vCPUs only.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use probers::service::Service;
 use probers::snapshot::VcpuSnapshot;
+use probers::thread::monotonic_ns;
 use probers::vcap::Settings;
 use probers::vcap::passive::{Times, TimesSource};
 use probers::vtop::watch::Watch;
 
 use crate::stats::Stats;
+use crate::supervise::{Prober, Supervised};
 
-/// A prober and what it is told. Dropping it ends it.
+/// A snapshot that is older counts for nothing: whoever took it has failed, or hangs.
+pub(crate) const STALE: Duration = Duration::from_secs(10);
+
+/// The probers by name: what vCPUs are worth, and how they lie to each other.
+pub const PROBERS: [&str; 2] = ["vcap", "vtop"];
+
+/// A prober that has failed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub prober: &'static str,
+    /// A sentence.
+    pub news: String,
+}
+
+/// The probers, and what they are told. Dropping it ends them.
 pub struct Probing {
-    service: Service,
+    capacity: Supervised<Service>,
     /// `None` if nothing may be probed actively.
-    topology: Option<Watch>,
+    topology: Option<Supervised<Watch>>,
     counted: Counted,
 }
 
 impl Probing {
-    /// Start to probe.
-    ///
-    /// # Errors
-    /// If /sys does not tell the vCPUs, or the kernel grants no threads.
-    pub fn start(settings: Settings) -> anyhow::Result<Self> {
+    /// Probers that begin with the first call of [`tend`](Self::tend).
+    pub fn new(settings: Settings) -> Self {
         let counted = Counted::default();
-        let topology = (settings.budget_ratio > 0.0)
-            .then(|| Watch::start(settings.topology_interval, settings.budget_ratio))
-            .transpose()
-            .context("starting to probe the topology")?;
-        let service = Service::start(settings, Box::new(counted.clone()))
-            .context("starting to probe the vCPUs")?;
-        Ok(Self { service, topology, counted })
+        let (interval, budget_ratio) = (settings.topology_interval, settings.budget_ratio);
+        let topology = (budget_ratio > 0.0).then(|| {
+            Supervised::new(PROBERS[1], move || {
+                Watch::start(interval, budget_ratio).map_err(|why| why.to_string())
+            })
+        });
+        let source = counted.clone();
+        let capacity = Supervised::new(PROBERS[0], move || {
+            let begun = Service::start(settings.clone(), Box::new(source.clone()));
+            begun.map_err(|why| why.to_string())
+        });
+        Self { capacity, topology, counted }
+    }
+
+    /// Look after the probers, once a round. Return those that have failed since.
+    pub fn tend(&mut self, now: Instant) -> Vec<Failed> {
+        fn tend<P: Prober>(prober: &mut Supervised<P>, now: Instant) -> Option<Failed> {
+            prober.tend(now).map(|news| Failed { prober: prober.name(), news })
+        }
+        let capacity = tend(&mut self.capacity, now);
+        let topology = self.topology.as_mut().and_then(|topology| tend(topology, now));
+        capacity.into_iter().chain(topology).collect()
     }
 
     /// Tell the counters since load, `elapsed_ns` after it, and which vCPUs are online.
@@ -43,15 +70,22 @@ impl Probing {
         *lock(&self.counted.0) = times(stats, online, elapsed_ns);
     }
 
-    /// The youngest snapshot, with the topology as far as it is known.
+    /// The youngest snapshot, with the topology as far as it is known; `None` if it is stale.
     pub fn latest(&self) -> Option<Arc<VcpuSnapshot>> {
-        let found = self.service.latest()?;
-        let Some(topology) = self.topology.as_ref().and_then(|watch| watch.latest(Duration::ZERO))
-        else {
+        let found = self.capacity.at_work()?.latest()?;
+        if is_stale(found.taken_at_ns, monotonic_ns()) {
+            return None;
+        }
+        let watch = self.topology.as_ref().and_then(Supervised::at_work);
+        let Some(topology) = watch.and_then(|watch| watch.latest(Duration::ZERO)) else {
             return Some(found);
         };
         Some(Arc::new(VcpuSnapshot { topology, ..VcpuSnapshot::clone(&found) }))
     }
+}
+
+fn is_stale(taken_at_ns: u64, now_ns: u64) -> bool {
+    Duration::from_nanos(now_ns.saturating_sub(taken_at_ns)) > STALE
 }
 
 /// The times as they were last told.
@@ -93,6 +127,14 @@ fn times(stats: &Stats, online: &[u32], elapsed_ns: u64) -> Vec<(u32, Times)> {
 mod tests {
     use super::*;
     use crate::stats::VcpuStats;
+
+    #[test]
+    fn a_snapshot_counts_for_ten_seconds() {
+        let second_ns = 1_000_000_000;
+        assert!(!is_stale(second_ns, 11 * second_ns));
+        assert!(is_stale(second_ns, 11 * second_ns + 1));
+        assert!(!is_stale(second_ns, 0), "taken after the clock was read");
+    }
 
     #[test]
     fn what_was_neither_run_nor_stolen_was_idle() {

@@ -36,7 +36,9 @@ const STATE_LIMIT: Duration = Duration::from_secs(10);
 pub enum End {
     /// The kernel asks to load it again, for example because a vCPU came or went during the load.
     Restart,
-    /// The kernel ended it; the text says why.
+    /// The kernel ended it because a task, or the kernel's own watchdog, had to wait for too long.
+    Stalled(String),
+    /// The kernel ended it for another fault; the text says why.
     Ejected(String),
     /// An operator ended it from outside.
     Dismissed(String),
@@ -47,7 +49,7 @@ impl End {
     pub fn into_failure(self) -> Option<Failure> {
         match self {
             Self::Restart => None,
-            Self::Ejected(why) => Some(Failure::Ejected(why)),
+            Self::Stalled(why) | Self::Ejected(why) => Some(Failure::Ejected(why)),
             Self::Dismissed(why) => Some(Failure::Dismissed(why)),
         }
     }
@@ -283,10 +285,12 @@ impl<'a> Scheduler<'a> {
                  start this one again when you want it"
             )));
         }
-        Some(End::Ejected(format!(
+        let why = format!(
             "the scheduler was ended from outside: {reason}{details}; the kernel's own scheduler \
              is back, see dmesg for details"
-        )))
+        );
+        let stalled = kind == ScxExitKind::ErrorStall as i32;
+        Some(if stalled { End::Stalled(why) } else { End::Ejected(why) })
     }
 
     /// Detach, and wait until the kernel's own scheduler is back.

@@ -13,6 +13,7 @@ use crate::bans::Ban;
 use crate::config::Config;
 use crate::health::{Report, State};
 use crate::metrics::{Cost, Sample};
+use crate::probing::PROBERS;
 use crate::stats::{Stats, VcpuStats};
 
 /// A sample of a VM with so many vCPUs that has run for an hour, every series in it.
@@ -26,15 +27,19 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             state: State::Running,
             enabled_as_us: true,
             last_reload_ok: true,
+            snapshot_age: Duration::from_millis(700),
+            probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
+            lines_lost: vec![("stdout", 0), ("stderr", 0)],
             ..Report::default()
         },
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
-        snapshot: Some((Arc::new(snapshot(nr_vcpus)), Duration::from_millis(700))),
+        snapshot: Some(Arc::new(snapshot(nr_vcpus))),
         kernel_events: vec![("SCX_EV_SELECT_CPU_FALLBACK".into(), 3)],
         cost: Cost {
             cpu: Duration::from_secs(5),
+            started: Duration::from_secs(1_800_000_000),
             resident_bytes: 20 << 20,
             last_scrape: Duration::from_millis(2),
             programs: vec![("vaware_enqueue".into(), Duration::from_secs(9), 1_000_000)],

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use probers::hypervisor::{self, Announced};
 use probers::snapshot::VcpuSnapshot;
@@ -18,6 +18,8 @@ use crate::health::{Report, State};
 use crate::http::Content;
 use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
+use crate::pauses::Pauses;
+use crate::probing::{Failed, PROBERS, STALE};
 
 /// Shared between the control loop and the metrics thread.
 pub struct Telemetry(Mutex<Board>);
@@ -29,20 +31,33 @@ struct Board {
     report: Report,
     beat: Instant,
     counters: Option<Arc<Counters>>,
-    snapshot: Option<(Arc<VcpuSnapshot>, Instant)>,
+    /// The youngest one, if it is not stale.
+    snapshot: Option<Arc<VcpuSnapshot>>,
+    /// When there last was another one, or the scheduler was loaded.
+    snapshot_at: Instant,
     bans: Bans,
     /// As it was on the last page.
     activity: Vec<Activity>,
     last_scrape: Duration,
+    started: Duration,
+}
+
+/// Why the scheduler is loaded again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The kernel asks for it.
+    Asked,
+    /// The kernel took a pause of the VM for a stall.
+    Pause,
 }
 
 impl Telemetry {
-    /// For a daemon that starts.
-    pub fn new(config: Config, vcpus: Vcpus, cgroups: &CpuCgroups) -> Self {
+    /// For a daemon that starts, after so many ejections since boot.
+    pub fn new(config: Config, vcpus: Vcpus, ejections: u64) -> Self {
         let report = Report {
             last_reload_ok: true,
-            cgroups_limited: cgroups.limited.len() as u64,
-            cgroups_weighted: cgroups.weighted.len() as u64,
+            ejections,
+            probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
             ..Report::default()
         };
         Self(Mutex::new(Board {
@@ -53,9 +68,11 @@ impl Telemetry {
             beat: Instant::now(),
             counters: None,
             snapshot: None,
+            snapshot_at: Instant::now(),
             bans: Bans::new(),
             activity: Vec::new(),
             last_scrape: Duration::ZERO,
+            started: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
         }))
     }
 
@@ -67,6 +84,7 @@ impl Telemetry {
         board.announced = announced;
         board.report.state = State::Running;
         board.beat = Instant::now();
+        board.snapshot_at = board.beat;
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
@@ -76,42 +94,67 @@ impl Telemetry {
         board.report.state = State::Stopping;
     }
 
-    /// The kernel asked for a restart.
-    pub fn restarting(&self) {
+    /// The scheduler is about to be loaded again.
+    pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
-        board.counters = None;
+        (board.counters, board.snapshot) = (None, None);
         board.report.state = State::Starting;
-        board.report.restarts += 1;
-    }
-
-    /// The configuration was read again: the new one if it is right. Return the one in effect.
-    /// What cannot change while the scheduler runs stays as it was.
-    pub fn reloaded(&self, read: Option<Config>) -> Config {
-        let mut board = self.board();
-        board.report.last_reload_ok = read.is_some();
-        match read {
-            Some(config) => {
-                board.report.reloads_applied += 1;
-                board.config.policies = config.policies;
-            }
-            None => board.report.reloads_refused += 1,
+        match cause {
+            Cause::Asked => board.report.restarts_asked += 1,
+            Cause::Pause => board.report.restarts_paused += 1,
         }
-        board.config.clone()
     }
 
-    /// The control loop has gone round, and knows this of the vCPUs.
-    pub fn beat(&self, vcpus: Option<Vcpus>, snapshot: Option<Arc<VcpuSnapshot>>, bans: Bans) {
+    /// The CPU controls of these cgroups do not hold at present.
+    pub fn cgroups(&self, found: &CpuCgroups) {
+        let report = &mut self.board().report;
+        report.cgroups_limited = found.limited.len() as u64;
+        report.cgroups_weighted = found.weighted.len() as u64;
+    }
+
+    /// The VM was paused so often, and the outputs have lost so many lines.
+    pub fn noticed(&self, pauses: Pauses, lines_lost: Vec<(&'static str, u64)>) {
+        let report = &mut self.board().report;
+        (report.pauses, report.lines_lost) = (pauses, lines_lost);
+    }
+
+    /// The configuration was read again, and this is in effect.
+    pub fn reloaded(&self, effect: &Config, keys_ignored: usize) {
+        let mut board = self.board();
+        board.config = effect.clone();
+        board.report.reloads_applied += 1;
+        board.report.keys_ignored += keys_ignored as u64;
+        board.report.last_reload_ok = keys_ignored == 0;
+    }
+
+    /// The configuration was read again, and is wrong.
+    pub fn reload_refused(&self) {
+        let report = &mut self.board().report;
+        report.reloads_refused += 1;
+        report.last_reload_ok = false;
+    }
+
+    /// The control loop has gone round, and knows this of the vCPUs; these probers have failed.
+    pub fn beat(
+        &self,
+        vcpus: Option<Vcpus>,
+        snapshot: Option<Arc<VcpuSnapshot>>,
+        bans: Bans,
+        failed: &[Failed],
+    ) {
         let mut board = self.board();
         board.beat = Instant::now();
         board.bans = bans;
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
-        let taken_at = |held: &Option<(Arc<VcpuSnapshot>, Instant)>| {
-            held.as_ref().map(|(snapshot, _)| snapshot.taken_at_ns)
-        };
-        if snapshot.as_ref().map(|newer| newer.taken_at_ns) != taken_at(&board.snapshot) {
-            board.snapshot = snapshot.map(|snapshot| (snapshot, Instant::now()));
+        let taken_ns = |held: &Option<Arc<VcpuSnapshot>>| held.as_ref().map(|one| one.taken_at_ns);
+        if snapshot.is_some() && taken_ns(&snapshot) != taken_ns(&board.snapshot) {
+            board.snapshot_at = board.beat;
+        }
+        board.snapshot = snapshot;
+        for failed in failed {
+            *board.report.probe_restarts.entry(failed.prober).or_default() += 1;
         }
     }
 
@@ -119,7 +162,11 @@ impl Telemetry {
     pub fn report(&self) -> Report {
         let mut report = {
             let board = self.board();
-            Report { loop_age: board.beat.elapsed(), ..board.report.clone() }
+            Report {
+                loop_age: board.beat.elapsed(),
+                snapshot_age: board.snapshot_at.elapsed(),
+                ..board.report.clone()
+            }
         };
         report.enabled_as_us = kernel::enabled_as_us();
         report
@@ -157,7 +204,7 @@ impl Telemetry {
         let (health, kernel_events) = (self.report(), kernel::events());
         let (cpu, resident_bytes) = (own_cpu_time(), own_memory_bytes());
         let board = self.board();
-        let last_scrape = board.last_scrape;
+        let (last_scrape, started) = (board.last_scrape, board.started);
         Sample {
             config: board.config.clone(),
             vcpus: board.vcpus.clone(),
@@ -166,12 +213,9 @@ impl Telemetry {
             stats: None,
             activity: Vec::new(),
             bans: board.bans.clone(),
-            snapshot: board
-                .snapshot
-                .as_ref()
-                .map(|(snapshot, since)| (Arc::clone(snapshot), since.elapsed())),
+            snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
             kernel_events,
-            cost: Cost { cpu, resident_bytes, last_scrape, programs: Vec::new() },
+            cost: Cost { cpu, started, resident_bytes, last_scrape, programs: Vec::new() },
         }
     }
 
@@ -209,16 +253,50 @@ impl Content for Telemetry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulated::snapshot;
 
     #[test]
     fn a_page_is_there_before_the_scheduler_is() {
         let vcpus = Vcpus { possible: vec![0, 1], online: vec![0] };
-        let telemetry = Telemetry::new(Config::default(), vcpus, &CpuCgroups::default());
+        let telemetry = Telemetry::new(Config::default(), vcpus, 3);
         let page = telemetry.page(Format::Classic);
-        assert!(page.contains("scx_vaware_state{state=\"starting\"} 1"), "{page}");
+        for line in ["scx_vaware_state{state=\"starting\"} 1.0", "scx_vaware_ejections_total 3.0"] {
+            assert!(page.lines().any(|found| found == line), "{line} is not in\n{page}");
+        }
         assert!(own_memory_bytes() > 100_000);
         assert!(telemetry.report().check().is_err());
-        telemetry.reloaded(None);
+    }
+
+    fn telemetry() -> Telemetry {
+        let vcpus = Vcpus { possible: vec![0], online: vec![0] };
+        Telemetry::new(Config::default(), vcpus, 0)
+    }
+
+    #[test]
+    fn a_reload_is_a_success_only_if_all_of_it_is_in_effect() {
+        let telemetry = telemetry();
+        telemetry.reloaded(&Config::default(), 2);
         assert!(!telemetry.report().last_reload_ok);
+        telemetry.reloaded(&Config::default(), 0);
+        assert!(telemetry.report().last_reload_ok);
+        telemetry.reload_refused();
+        let report = telemetry.report();
+        assert!(!report.last_reload_ok);
+        assert_eq!((report.reloads_applied, report.reloads_refused), (2, 1));
+        assert_eq!(report.keys_ignored, 2);
+    }
+
+    #[test]
+    fn what_probing_no_longer_tells_is_not_on_the_page() {
+        let (telemetry, share) = (telemetry(), "scx_vaware_vcpu_share_ratio");
+        let failed = |prober| Failed { prober, news: String::new() };
+        telemetry.beat(None, Some(Arc::new(snapshot(1))), Bans::new(), &[]);
+        assert!(telemetry.page(Format::Classic).contains(share));
+        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
+        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
+        let page = telemetry.page(Format::Classic);
+        assert!(!page.contains(share), "{page}");
+        assert!(page.contains("scx_vaware_probe_restarts_total{prober=\"vcap\"} 2.0"), "{page}");
+        assert!(page.contains("scx_vaware_snapshot_age_seconds "), "{page}");
     }
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::passive::{TimesSource, with_lost_ticks};
 use super::plan::{self, Agenda, GLANCES_PER_LIGHT, Told};
 use super::state::{State, Wanted};
-use super::worker::{self, BurstOrder, BurstReport};
+use super::worker::{BurstOrder, BurstReport, Worker};
 use super::{ProbeError, Settings};
 use crate::snapshot::{Estimate, VcpuSnapshot};
 use crate::thread::{Priority, monotonic_ns};
@@ -19,12 +19,21 @@ use crate::vcpus::Vcpus;
 /// What a sleeping burst thread needs to be woken and to warm up before the common begin.
 const BURST_LEAD_NS: u64 = 5_000_000;
 
+/// The longest wait between two steps.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// The threads of one vCPU.
 struct Workers {
-    when_idle: Sender<BurstOrder>,
-    when_busy: Sender<BurstOrder>,
+    when_idle: Worker,
+    when_busy: Worker,
     /// Whether an order has not been reported on yet.
     ordered: bool,
+}
+
+impl Workers {
+    fn are_alive(&self) -> bool {
+        self.when_idle.is_alive() && self.when_busy.is_alive()
+    }
 }
 
 /// Probes all vCPUs of this VM. Dropping it ends its threads.
@@ -69,9 +78,9 @@ impl Prober {
         Ok(prober)
     }
 
-    /// Wait until the next step is due: some time, or until a vCPU reports.
+    /// Wait until the next step is due: a second at most, or until a vCPU reports.
     pub fn wait(&mut self) {
-        let limit = self.settings.light_interval / GLANCES_PER_LIGHT;
+        let limit = (self.settings.light_interval / GLANCES_PER_LIGHT).min(WAIT_MAX);
         self.reported = self.reports.recv_timeout(limit).ok();
     }
 
@@ -115,7 +124,10 @@ impl Prober {
                 state.online = online;
                 self.agenda.changed(now_ns);
             }
-            if online && settings.budget_ratio > 0.0 && !self.workers.contains_key(&id) {
+            // Those of a thread that has died are replaced. One that does not get to run is not:
+            // another would not either.
+            let works = self.workers.get(&id).is_some_and(Workers::are_alive);
+            if online && settings.budget_ratio > 0.0 && !works {
                 let workers = self.start_workers(id)?;
                 self.workers.insert(id, workers);
             }
@@ -125,7 +137,7 @@ impl Prober {
 
     fn start_workers(&self, vcpu: u32) -> Result<Workers, ProbeError> {
         let start = |priority| {
-            worker::start(vcpu, priority, self.report_to.clone(), Arc::clone(&self.stop))
+            Worker::start(vcpu, priority, self.report_to.clone(), Arc::clone(&self.stop))
                 .map_err(|source| ProbeError::Thread { vcpu, source })
         };
         Ok(Workers {
@@ -258,7 +270,7 @@ impl Prober {
             state.wanted = None;
         }
         let worker = if state.busy { &workers.when_busy } else { &workers.when_idle };
-        workers.ordered = worker.send(order).is_ok();
+        workers.ordered = worker.send(order);
     }
 
     /// What is known now. The topology is not this prober's business.
@@ -326,4 +338,27 @@ fn effective(shares: impl Iterator<Item = Estimate>) -> Option<Estimate> {
         age_s: sum.age_s.max(share.age_s),
         confidence: sum.confidence.min(share.confidence),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vcap::passive::ProcStat;
+
+    #[test]
+    fn a_thread_that_died_is_replaced() -> Result<(), Box<dyn std::error::Error>> {
+        let mut prober = Prober::new(Settings::default(), Box::new(ProcStat::new(false)))?;
+        let id = *prober.workers.keys().next().ok_or("no vCPU is online")?;
+        let (reports, receiver) = channel();
+        drop(receiver); // a worker that nobody listens to ends with its first report
+        let dying = Worker::start(id, Priority::BestEffort, reports, Arc::default())?;
+        dying.send(plan::heavy(0, 0, false, 0, Arc::default()));
+        while dying.is_alive() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        prober.workers.get_mut(&id).ok_or("it has workers")?.when_idle = dying;
+        prober.find_vcpus(monotonic_ns())?;
+        assert!(prober.workers[&id].are_alive());
+        Ok(())
+    }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use super::trace::{STOP_MIN_NS, Trace};
 use crate::thread::{
@@ -66,26 +66,44 @@ fn chunk() {
     black_box(value);
 }
 
-/// Start a thread for one vCPU, and return where it takes its orders. It ends when that is dropped.
-///
-/// # Errors
-/// The kernel's, if it grants no thread.
-pub fn start(
-    vcpu: u32,
-    priority: Priority,
-    reports: Sender<BurstReport>,
-    stop: Arc<AtomicBool>,
-) -> io::Result<Sender<BurstOrder>> {
-    let (orders, its_orders) = channel();
-    let kind = match priority {
-        Priority::BestEffort => "idle",
-        Priority::Realtime => "busy",
-    };
-    thread::Builder::new()
-        .name(format!("vaware-{kind}/{vcpu}"))
-        .stack_size(STACK_BYTES)
-        .spawn(move || work(vcpu, priority, &its_orders, &reports, &stop))?;
-    Ok(orders)
+/// A thread that works on one vCPU. It ends when this is dropped.
+pub struct Worker {
+    orders: Sender<BurstOrder>,
+    thread: JoinHandle<()>,
+}
+
+impl Worker {
+    /// Start the thread for a vCPU.
+    ///
+    /// # Errors
+    /// The kernel's, if it grants no thread.
+    pub fn start(
+        vcpu: u32,
+        priority: Priority,
+        reports: Sender<BurstReport>,
+        stop: Arc<AtomicBool>,
+    ) -> io::Result<Self> {
+        let (orders, its_orders) = channel();
+        let kind = match priority {
+            Priority::BestEffort => "idle",
+            Priority::Realtime => "busy",
+        };
+        let thread = thread::Builder::new()
+            .name(format!("vaware-{kind}/{vcpu}"))
+            .stack_size(STACK_BYTES)
+            .spawn(move || work(vcpu, priority, &its_orders, &reports, &stop))?;
+        Ok(Self { orders, thread })
+    }
+
+    /// Give an order. Return whether the thread can take it.
+    pub fn send(&self, order: BurstOrder) -> bool {
+        self.orders.send(order).is_ok()
+    }
+
+    /// Whether the thread has not ended.
+    pub fn is_alive(&self) -> bool {
+        !self.thread.is_finished()
+    }
 }
 
 fn work(
@@ -126,7 +144,7 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     let mut end_ns = monotonic_ns();
     let mut waited_ns = guest_wait.total_ns();
     let late_ns = end_ns.saturating_sub(order.begin_ns);
-    let displaced_ns = waited_ns - waited_before_ns;
+    let displaced_ns = waited_ns.saturating_sub(waited_before_ns);
     report.wakeup_ns = late_ns.saturating_sub(displaced_ns);
     report.in_place = true;
     if report.priority == Priority::BestEffort && displaced_ns >= order.wall_max_ns {
@@ -146,13 +164,13 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     {
         chunk();
         let now_ns = monotonic_ns();
-        let wall_ns = now_ns - end_ns;
+        let wall_ns = now_ns.saturating_sub(end_ns);
         end_ns = now_ns;
         unchecked += 1;
         let mut guest_wait_ns = 0;
         if wall_ns >= STOP_MIN_NS || unchecked == CHUNKS_PER_CHECK {
             let before_ns = std::mem::replace(&mut waited_ns, guest_wait.total_ns());
-            guest_wait_ns = waited_ns - before_ns;
+            guest_wait_ns = waited_ns.saturating_sub(before_ns);
             report.in_place = current_vcpu() == Some(report.vcpu);
             unchecked = 0;
         }

@@ -13,6 +13,7 @@ use super::idle::Idle;
 use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
+use crate::pulse::Pulse;
 use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, run_ns, set_priority};
 
 /// Time for a pair that can run together to do so; most take under a millisecond of it.
@@ -59,6 +60,7 @@ pub struct Live {
     deadline: Option<Instant>,
     /// Set: nothing more is asked.
     stop: Arc<AtomicBool>,
+    pulse: Pulse,
     /// How much of the time vCPUs may be in use.
     duty_ratio: f64,
     /// The same while the VM has little to do.
@@ -98,6 +100,7 @@ impl Live {
             idle: Idle::default(),
             deadline: None,
             stop: Arc::default(),
+            pulse: Pulse::default(),
             duty_ratio: 1.0,
             quiet_duty_ratio: 1.0,
             load: Idle::default(),
@@ -137,9 +140,10 @@ impl Live {
         Duration::from_nanos(most_ns.unwrap_or(0))
     }
 
-    /// Ask no more once `stop` is set; whoever sets it unparks the thread that probes.
-    pub fn stop_with(&mut self, stop: Arc<AtomicBool>) {
-        self.stop = stop;
+    /// Ask no more once `stop` is set; whoever sets it unparks the thread that probes. `pulse` tells
+    /// that it is alive.
+    pub fn stop_with(&mut self, stop: Arc<AtomicBool>, pulse: Pulse) {
+        (self.stop, self.pulse) = (stop, pulse);
     }
 
     /// Use vCPUs in no more than this part of the time (0 to 1), or that while the VM has little to do, and
@@ -177,7 +181,8 @@ impl Live {
         let is_quiet = self.load.is_quiet();
         let duty_ratio = if is_quiet { self.quiet_duty_ratio } else { self.duty_ratio };
         let window = Duration::from_nanos(end_ns.saturating_sub(begin_ns));
-        thread::park_timeout(rest_after(window, duty_ratio));
+        let rest = rest_after(window, duty_ratio);
+        self.pulse.rest(Instant::now() + rest, || self.stop.load(Ordering::Relaxed));
         seen
     }
 

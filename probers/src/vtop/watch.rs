@@ -4,12 +4,13 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, Thread};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::live::Live;
 use super::prober::{Finding, Prober};
 use crate::budget::Budget;
+use crate::pulse::Pulse;
 use crate::snapshot::Topology;
 use crate::thread::{Priority, monotonic_ns, set_priority};
 use crate::vcpus::Vcpus;
@@ -37,7 +38,8 @@ struct Found {
 pub struct Watch {
     found: Arc<(Mutex<Found>, Condvar)>,
     stop: Arc<AtomicBool>,
-    thread: Thread,
+    pulse: Pulse,
+    thread: JoinHandle<()>,
 }
 
 impl Watch {
@@ -50,9 +52,11 @@ impl Watch {
         let found = Arc::<(Mutex<Found>, Condvar)>::default();
         let stop = Arc::<AtomicBool>::default();
         let (its_found, its_stop) = (Arc::clone(&found), Arc::clone(&stop));
-        let work = move || probe(&its_found, &its_stop, interval, budget_ratio);
+        let pulse = Pulse::default();
+        let its_pulse = pulse.clone();
+        let work = move || probe(&its_found, &its_stop, &its_pulse, interval, budget_ratio);
         let thread = thread::Builder::new().name("vaware-vtop".into()).spawn(work)?;
-        Ok(Self { found, stop, thread: thread.thread().clone() })
+        Ok(Self { found, stop, pulse, thread })
     }
 
     /// The last result with its age; waits at most `limit` for the first one.
@@ -72,12 +76,22 @@ impl Watch {
     pub fn problem(&self) -> Option<String> {
         lock(&self.found.0).problem.clone()
     }
+
+    /// Why it has ended by itself, if it has. A [problem](Self::problem) does not end it.
+    pub fn failure(&self) -> Option<String> {
+        self.thread.is_finished().then(|| "its thread has ended".into())
+    }
+
+    /// The sign of life of its thread, which comes every few seconds and more often.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.unpark();
+        self.thread.thread().unpark();
     }
 }
 
@@ -88,6 +102,7 @@ fn lock(found: &Mutex<Found>) -> MutexGuard<'_, Found> {
 fn probe(
     found: &(Mutex<Found>, Condvar),
     stop: &Arc<AtomicBool>,
+    pulse: &Pulse,
     interval: Duration,
     budget_ratio: f64,
 ) {
@@ -100,7 +115,7 @@ fn probe(
     while !stop.load(Ordering::Relaxed) {
         let begin = Instant::now();
         budget.available_ns(monotonic_ns()); // what came in during the rest is not for this pass
-        let pass = pass(&mut prober, budget_ratio, stop);
+        let pass = pass(&mut prober, budget_ratio, stop, pulse);
         let is_open = pass.as_ref().map_or(true, Finding::is_open);
         let mut latest = lock(&found.0);
         match pass {
@@ -120,9 +135,7 @@ fn probe(
         // From begin to begin, but never without a rest.
         let rest = interval.saturating_sub(begin.elapsed()).max(interval / 2);
         let next = Instant::now() + rest.max(budget.rest(monotonic_ns()));
-        while !stop.load(Ordering::Relaxed) && Instant::now() < next {
-            thread::park_timeout(next.saturating_duration_since(Instant::now()));
-        }
+        pulse.rest(next, || stop.load(Ordering::Relaxed));
     }
 }
 
@@ -131,13 +144,14 @@ fn pass(
     prober: &mut Option<(Vec<u32>, Prober<Live>)>,
     budget_ratio: f64,
     stop: &Arc<AtomicBool>,
+    pulse: &Pulse,
 ) -> Result<Finding, String> {
     let quiet_ratio = (QUIET_BUDGETS * budget_ratio).min(1.0);
     let online = Vcpus::read().map_err(|why| why.to_string())?.online;
     if prober.as_ref().is_none_or(|(known, _)| *known != online) {
         let mut live = Live::start(&online).map_err(|why| why.to_string())?;
         live.keep_duty(budget_ratio, quiet_ratio);
-        live.stop_with(Arc::clone(stop));
+        live.stop_with(Arc::clone(stop), pulse.clone());
         let ids = live.vcpus().to_vec();
         *prober = Some((online, Prober::new(live, ids)));
     }

@@ -36,6 +36,10 @@ pub fn encode_process(sample: &Sample, page: &mut Page<'_>) -> Result {
         sample.cost.cpu.as_secs_f64(),
     )?;
     page.gauge(
+        ("process_start_time", Some(Unit::Seconds), "Start of the daemon, since the epoch"),
+        sample.cost.started.as_secs_f64(),
+    )?;
+    page.gauge(
         ("process_resident_memory", Some(Unit::Bytes), "Memory of the daemon"),
         sample.cost.resident_bytes as f64,
     )

@@ -36,9 +36,24 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ),
         f64::from(u8::from(health.enabled_as_us)),
     )?;
+    page.counters(
+        ("restarts", None, "Times that the scheduler was loaded again, by cause"),
+        vec![
+            ([("cause", "kernel")], health.restarts_asked as f64),
+            ([("cause", "pause")], health.restarts_paused as f64),
+        ],
+    )?;
     page.counter(
-        ("restarts", None, "Times that the kernel asked to load the scheduler again"),
-        health.restarts as f64,
+        ("ejections", None, "Times since boot that the kernel has ejected the scheduler"),
+        health.ejections as f64,
+    )?;
+    page.counter(
+        ("vm_pauses", None, "Times that the whole VM did not run for 5 s and more"),
+        health.pauses.count as f64,
+    )?;
+    page.counter(
+        ("vm_paused", Some(Unit::Seconds), "Time that these pauses took"),
+        health.pauses.total.as_secs_f64(),
     )?;
     page.counters(
         ("config_reloads", None, "Times that the configuration was read again"),
@@ -48,21 +63,46 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ],
     )?;
     page.gauge(
-        ("config_last_reload_success", None, "0 if the configuration that was read last was wrong"),
+        (
+            "config_last_reload_success",
+            None,
+            "0 if the configuration that was read last was wrong, or has keys that were ignored",
+        ),
         f64::from(u8::from(health.last_reload_ok)),
+    )?;
+    page.counter(
+        (
+            "config_keys_ignored",
+            None,
+            "Changed keys that a reload has left for the next start of the daemon",
+        ),
+        health.keys_ignored as f64,
     )?;
     page.gauge(
         ("control_loop_age", Some(Unit::Seconds), "Time since the control loop last went round"),
         health.loop_age.as_secs_f64(),
     )?;
-    if let Some((_, age)) = &sample.snapshot {
-        page.gauge(
-            ("snapshot_age", Some(Unit::Seconds), "Age of what is known of the vCPUs by probing"),
-            age.as_secs_f64(),
-        )?;
-    }
+    page.gauge(
+        (
+            "snapshot_age",
+            Some(Unit::Seconds),
+            "Time since probing last told of the vCPUs, or since load; after 10 s they are unknown",
+        ),
+        health.snapshot_age.as_secs_f64(),
+    )?;
+    let restarts =
+        health.probe_restarts.iter().map(|(name, count)| ([("prober", *name)], *count as f64));
+    page.counters(
+        ("probe_restarts", None, "Times that a prober has failed or hung, and was begun anew"),
+        restarts.collect(),
+    )?;
+    let lost = health.lines_lost.iter().map(|(name, count)| ([("output", *name)], *count as f64));
+    page.counters(
+        ("output_lines_lost", None, "Lines of the daemon that could not be written, by output"),
+        lost.collect(),
+    )?;
     page.gauges(
-        ("cgroups_ignored", None, "Cgroups in use whose CPU control does not hold, at load"),
+        ("cgroups_ignored", None, "Cgroups in use whose CPU control does not hold"),
         vec![
             ([("control", "cpu.max")], health.cgroups_limited as f64),
             ([("control", "cpu.weight")], health.cgroups_weighted as f64),

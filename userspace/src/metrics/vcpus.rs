@@ -45,7 +45,7 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     }
     encode_activity(sample, page)?;
     match &sample.snapshot {
-        Some((snapshot, _)) => encode_probed(snapshot, page),
+        Some(snapshot) => encode_probed(snapshot, page),
         None => Ok(()),
     }
 }
@@ -86,7 +86,7 @@ fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
 
     let typical = |seen: fn(&Activity) -> Option<Duration>,
                    probed: fn(&Vcpu) -> Option<Estimate>| {
-        let found = |cpu| sample.snapshot.as_ref().and_then(|(snapshot, _)| snapshot.vcpu(cpu));
+        let found = |cpu| sample.snapshot.as_ref().and_then(|snapshot| snapshot.vcpu(cpu));
         let seconds = known.iter().filter_map(|(cpu, activity)| {
             let probed = || Some(probed(found(*cpu)?)?.value / NS_PER_S);
             let seconds = seen(activity).map(|typical| typical.as_secs_f64()).or_else(probed)?;
@@ -109,7 +109,7 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
         ([("condition", "online")], sample.vcpus.online.len() as f64),
         ([("condition", "possible")], sample.vcpus.possible.len() as f64),
     ];
-    if let Some((snapshot, _)) = &sample.snapshot {
+    if let Some(snapshot) = &sample.snapshot {
         let stacked = snapshot.topology.nr_stacked();
         conditions.push(([("condition", "straggler")], snapshot.stragglers().count() as f64));
         conditions.push(([("condition", "stacked")], stacked as f64));
@@ -133,7 +133,7 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
             sum(|activity| activity.stolen_by_clock),
         )?;
     }
-    let Some((snapshot, _)) = &sample.snapshot else { return Ok(()) };
+    let Some(snapshot) = &sample.snapshot else { return Ok(()) };
     if let Some(effective) = snapshot.effective_vcpus {
         page.gauge(
             ("effective_vcpus", None, "So many whole cores does the VM get: the sum of the shares"),
