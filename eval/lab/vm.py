@@ -5,10 +5,6 @@ import contextlib
 import os
 import shlex
 import shutil
-<<<<<<< ours
-import signal
-=======
->>>>>>> theirs
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -202,22 +198,11 @@ class Vm:
         if isinstance(machine.clock, VirtualClock):
             machine.clock.jump(seconds)
             return
-        os.kill(machine.pid, signal.SIGSTOP)
+        os.kill(machine.pid, SIGSTOP)
         try:
             time.sleep(seconds)
         finally:
-            os.kill(machine.pid, signal.SIGCONT)
-
-    def pause(self, seconds: float) -> None:
-        """Do not run the VM for a while, as a host that takes a snapshot of it. The guest's clocks
-        go on meanwhile.
-        """
-        pid = self._up().pid
-        os.kill(pid, SIGSTOP)
-        try:
-            time.sleep(seconds)
-        finally:
-            os.kill(pid, SIGCONT)
+            os.kill(machine.pid, SIGCONT)
 
     def truth(self) -> list[VcpuTruth]:
         """What the host did to each vCPU since it started (see truth.difference)."""
