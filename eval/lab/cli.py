@@ -9,7 +9,19 @@ import subprocess
 import sys
 from pathlib import Path
 
-from . import accel, daemon, host, kernels, presets, runs, shapes, tool, truth, virtual_time
+from . import (
+    accel,
+    daemon,
+    host,
+    kernels,
+    presets,
+    runs,
+    shapes,
+    tool,
+    truth,
+    virtual_time,
+    vtime_presets,
+)
 from .errors import EX_USAGE, LabError
 from .vm import Vm
 
@@ -140,8 +152,10 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _vm(args: argparse.Namespace) -> Vm:
-    preset = presets.find(args.shape, args.vcpus)
-    if len(preset.phases) > 1 or preset.neighbours:
+    clock = args.clock or accel.best_clock(kernels.find(args.kernel))
+    known = vtime_presets if clock == "virtual" else presets
+    preset = known.find(args.shape, args.vcpus)
+    if clock != "virtual" and (len(preset.phases) > 1 or preset.neighbours):
         raise LabError(
             f"'{preset.name}' changes or has neighbours, which eval/compare sees to; take another",
             EX_USAGE,
@@ -150,11 +164,11 @@ def _vm(args: argparse.Namespace) -> Vm:
         kernel=args.kernel,
         vcpus=preset.vcpus,
         memory_mib=args.memory,
-        shape=preset.phases[0].shape,
+        shape=preset.phases if clock == "virtual" else preset.phases[0].shape,
         append=args.append,
         shares=args.share,
         steal_clock=args.steal_clock,
-        clock=args.clock or accel.best_clock(kernels.find(args.kernel)),
+        clock=clock,
         virtual=virtual_time.Options(
             args.seed,
             args.ns_per_instruction,

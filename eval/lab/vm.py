@@ -22,7 +22,7 @@ from .steal_clock import NO_STEAL_CLOCK, StealClock
 from .truth import InactivePeriods, Recorder, VcpuTruth
 from .truth import read as read_truth
 from .virtual_truth import read as read_virtual_truth
-from .vtime_shape import simulated_plan
+from .vtime_shape import describe
 
 BOOTS = 3
 GUEST_SHARE = "/run/lab"
@@ -44,7 +44,7 @@ class Vm:
         kernel: str | None = None,
         vcpus: int = 4,
         memory_mib: int = 3072,
-        shape: str = "floating:2",
+        shape: str | Sequence[presets.Phase] = "floating:2",
         append: str = "",
         shares: Sequence[str | Path] = (),
         *,
@@ -61,10 +61,10 @@ class Vm:
         for folder in shares:
             if not Path(folder).is_dir():
                 raise LabError(f"{folder} is no folder to share; create it first", EX_USAGE)
-        if clock == "virtual":
-            simulated_plan(shape, vcpus)
-        else:
+        if clock != "virtual":
             shapes.plan(shape, vcpus)
+        else:
+            describe(_phases(shape), vcpus)
         host.require_root()
         self.kernel = kernels.find(kernel)
         self.vcpus = vcpus
@@ -175,7 +175,7 @@ class Vm:
         """
         self._up()
         if isinstance(self._shaper, VirtualShaper):
-            self._shaper.apply([presets.Phase(shape, 0.0)] if isinstance(shape, str) else shape)
+            self._shaper.apply(_phases(shape))
             return
         self._plan = shapes.plan(shape, self.vcpus)
         self._shaper.apply(self._plan)
@@ -303,6 +303,10 @@ class Vm:
         result = self.run(cmd)
         if result.rc:
             raise LabError(f"cannot copy {path}: {result.output.strip()}; check the path")
+
+
+def _phases(shape: str | Sequence[presets.Phase]) -> Sequence[presets.Phase]:
+    return [presets.Phase(shape)] if isinstance(shape, str) else shape
 
 
 def _copy_on_host(source: Path, target: Path) -> None:

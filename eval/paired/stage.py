@@ -10,7 +10,19 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import Kernel, LabError, Vm, accel, host, kernels, presets, shapes, truth
+from lab import (
+    Kernel,
+    LabError,
+    Vm,
+    accel,
+    host,
+    kernels,
+    presets,
+    shapes,
+    truth,
+    virtual_time,
+    vtime_presets,
+)
 from lab.errors import EX_NOT_UP, EX_USAGE
 from workloads import Size
 
@@ -19,11 +31,19 @@ from .arms import Arm, Guest
 
 LOCAL_SHAPE = "this machine"
 WALL, VIRTUAL, INSTRUCTIONS = CLOCKS = ("wall", "virtual", "instructions")
+ICOUNT_NS = 4  # of an instruction, as lab.host starts -icount
 
 
 def clocks() -> tuple[str, ...]:
     """The clocks that the lab has, the default first."""
-    return (WALL,)
+    if not virtual_time.is_there():
+        return (WALL, INSTRUCTIONS)
+    return (VIRTUAL, WALL, INSTRUCTIONS)
+
+
+def ns_of(clock: str, asked: float | None) -> float | None:
+    """How long an instruction takes by this clock; None by the wall's."""
+    return {WALL: None, VIRTUAL: asked or 1, INSTRUCTIONS: ICOUNT_NS}[clock]
 
 
 class Stage:
@@ -129,18 +149,16 @@ class LabStage(Stage):
     ):
         if clock not in clocks():
             raise LabError(f"the lab has no clock '{clock}' here; leave --clock away", EX_USAGE)
-        self.preset = presets.find(shape, vcpus)
-        if clock != WALL and (len(self.preset.phases) > 1 or self.preset.neighbours):
-            raise LabError(f"'{shape}' changes by wall time; add --clock wall", EX_USAGE)
-        self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED}
+        known = vtime_presets if clock == VIRTUAL else presets
+        self.preset = known.find(shape, vcpus)
+        if clock == INSTRUCTIONS and (len(self.preset.phases) > 1 or self.preset.neighbours):
+            raise LabError(f"'{shape}' needs a host; add --clock virtual or wall", EX_USAGE)
+        self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED, "clock": clock}
         self._options |= {"vcpus": self.preset.vcpus, "steal_clock": steal_clock}
-        self._clock = {} if clock == WALL else {"clock": clock}
-        if clock != WALL:
-            self._clock["ns_per_instruction"] = ns_per_instruction
         self._kernel = kernel
         self._kernels: dict[str, Kernel] = {}
         self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
-        self._up_with: dict = {}
+        self._seed = 0
         self._neighbours: list[Vm] = []
         self._stack = contextlib.ExitStack()
         self._binaries = sorted({arm.command[0] for arm in compared if arm.command})
@@ -151,10 +169,10 @@ class LabStage(Stage):
             "vcpus": self.preset.vcpus,
             "memory_mib": memory_mib,
             "clock": clock,
-            "ns_per_instruction": ns_per_instruction if clock != WALL else None,
-            "stolen_source": "run_delay of the vCPU threads on the host"
-            if clock == WALL
-            else "the simulated host",
+            "ns_per_instruction": ns_of(clock, ns_per_instruction),
+            "stolen_source": "the simulated host"
+            if clock == VIRTUAL
+            else "run_delay of the vCPU threads on the host",
             "versions": {"qemu": host.qemu().version} | _versions(compared),
             "machine": machine(),
         }
@@ -164,28 +182,32 @@ class LabStage(Stage):
             self._kernels[name] = kernels.find(name or self._kernel)
         first = self._kernels[self._boots[0][0]]
         self.facts |= _kernel_facts(first)
-        self.facts["accel"] = accel.choose(first) if self.facts["clock"] == WALL else "tcg"
+        self.facts["accel"] = accel.choose(first, self.facts["clock"])
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def ready(self, arm: Arm, seed: int) -> Guest | None:
-        clock = self._clock | {"seed": seed} if self._clock else {}
-        if arm.boot in self._vms and clock == self._up_with:
+        is_virtual = self.facts["clock"] == VIRTUAL
+        seed = seed if is_virtual else 0
+        if arm.boot in self._vms and seed == self._seed:
             return None
-        if clock:
+        if is_virtual:
             self._stack.close()
             self._vms.clear()
         elif not self._vms:
-            self._neighbours = [self._boot(("", ""), {}) for _ in self.preset.neighbours]
-        self._up_with = clock
-        self._vms[arm.boot] = self._boot(arm.boot, clock)
+            self._neighbours = [self._boot(("", ""), 0) for _ in self.preset.neighbours]
+        self._seed = seed
+        self._vms[arm.boot] = self._boot(arm.boot, seed)
         return self._vms[arm.boot]
 
-    def _boot(self, boot: tuple[str, str], clock: dict) -> Vm:
+    def _boot(self, boot: tuple[str, str], seed: int) -> Vm:
         kernel, append = boot
-        vm = Vm(kernel or self._kernel, append=append, **self._options, **clock)
+        options = dict(self._options)
+        if self.facts["clock"] == VIRTUAL:
+            options["virtual"] = virtual_time.Options(seed, self.facts["ns_per_instruction"])
+        vm = Vm(kernel or self._kernel, append=append, **options)
         self._stack.enter_context(vm)
         for binary in self._binaries:  # the guest does not see the host's /tmp
             name = shlex.quote(binary)
@@ -194,8 +216,17 @@ class LabStage(Stage):
         return vm
 
     def size(self, seconds: float) -> Size:
-        cores = min(self.preset.vcpus, len(shapes.host_cores()))
-        return Size(self.facts.get("accel", "tcg"), self.preset.vcpus, cores, seconds)
+        cores = self.preset.vcpus
+        if self.facts["clock"] != VIRTUAL:
+            cores = min(cores, len(shapes.host_cores()))
+        accel_name = self.facts.get("accel", "tcg")
+        ns = self.facts["ns_per_instruction"] or 1
+        return Size(accel_name, self.preset.vcpus, cores, seconds, ns)
+
+    @property
+    def _shape(self) -> str | tuple[presets.Phase, ...]:
+        phases = self.preset.phases
+        return phases if self.facts["clock"] == VIRTUAL else phases[0].shape
 
     def facts_of(self, arm: Arm) -> dict:
         if arm.boot == self._boots[0]:
@@ -205,7 +236,7 @@ class LabStage(Stage):
     @contextlib.contextmanager
     def take(self, arm: Arm) -> Iterator[Guest]:
         vm = self._vms[arm.boot]
-        vm.shape(self.preset.phases[0].shape)
+        vm.shape(self._shape)
         try:
             yield vm
         finally:
@@ -216,8 +247,10 @@ class LabStage(Stage):
     def watch(self, guest: Guest) -> Iterator[dict]:
         """Also walks through the phases of the shape, and has the neighbours work."""
         before = [vm.truth() for vm in self._neighbours]
+        # A simulated host walks through them by itself.
+        phases = self.preset.phases[:1] if self.facts["clock"] == VIRTUAL else self.preset.phases
         with (
-            _phases(guest, self.preset.phases),
+            _phases(guest, phases),
             _work(self._neighbours, self.preset.neighbours),
             super().watch(guest) as found,
         ):

@@ -50,7 +50,7 @@ class FakeRun:
         self.id = "0123abcd"
         self.path = path
 
-    def spawn(self, args, log):
+    def spawn(self, args, log, env=None):
         with (self.path / log).open("ab") as out:
             return subprocess.Popen([str(arg) for arg in args], stdout=out, stderr=out)
 

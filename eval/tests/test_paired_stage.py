@@ -121,7 +121,7 @@ def booted(monkeypatch, tmp_path) -> list[BootedVm]:
     monkeypatch.setattr(stage, "Vm", BootedVm)
     monkeypatch.setattr(stage, "clocks", lambda: stage.CLOCKS)
     monkeypatch.setattr(stage.host, "qemu", lambda: SimpleNamespace(version="10"))
-    monkeypatch.setattr(stage.accel, "choose", lambda kernel: "tcg")
+    monkeypatch.setattr(stage.accel, "choose", lambda kernel, clock: "tcg")
     monkeypatch.setattr(stage.kernels, "find", find)
     return BootedVm.booted
 
@@ -137,10 +137,11 @@ def test_by_virtual_time_each_block_boots_anew_with_its_seed_one_vm_at_a_time(bo
                 assert (new is None) == (arm.name == "eevdf'")
                 assert [vm.is_up for vm in booted] == [False] * (len(booted) - 1) + [True]
     assert not any(vm.is_up for vm in booted)
-    told = [(vm.options["seed"], vm.options["append"]) for vm in booted]
+    told = [(vm.options["virtual"].seed, vm.options["append"]) for vm in booted]
     assert told == [(seed, append) for seed in (5, 6) for append in ("", arms.HALTPOLL_APPEND)]
     for vm in booted:
-        assert (vm.options["clock"], vm.options["ns_per_instruction"]) == ("virtual", 2.0)
+        assert vm.options["clock"] == "virtual"
+        assert vm.options["virtual"].ns_per_instruction == 2.0
     assert (lab.facts["clock"], lab.facts["ns_per_instruction"]) == ("virtual", 2.0)
     assert lab.facts["stolen_source"] == "the simulated host"
 
@@ -150,7 +151,8 @@ def test_by_wall_time_vms_stay_up_and_know_of_no_seed(booted):
         new = [lab.ready(arm, seed) for seed in (1, 2) for arm in (EEVDF, POLL)]
         assert [vm is None for vm in new] == [False, False, True, True]
         assert all(vm.is_up for vm in booted)
-    assert "seed" not in booted[0].options and "clock" not in booted[0].options
+    assert booted[0].options["clock"] == "wall"
+    assert "virtual" not in booted[0].options
 
 
 def test_kernels_are_told_with_their_accounting_of_stolen_time(booted):
@@ -200,6 +202,11 @@ def test_the_estimate_is_of_all_runs_and_of_the_speed_of_the_clock():
 
 
 @pytest.mark.parametrize("shape", ["changing", "neighbours"])
-def test_what_changes_by_wall_time_is_refused_by_another_clock(booted, shape):
-    with pytest.raises(LabError, match="--clock wall"):
-        stage.LabStage([EEVDF], shape, clock="virtual", ns_per_instruction=1.0)
+def test_what_changes_is_refused_where_instructions_are_the_clock(booted, shape):
+    with pytest.raises(LabError, match="--clock virtual"):
+        stage.LabStage([EEVDF], shape, clock="instructions")
+
+
+def test_a_simulated_host_has_the_papers_vms_at_their_size(booted):
+    with stage.LabStage([EEVDF], "rcvm", clock="virtual") as lab:
+        assert lab.facts["vcpus"] == 12

@@ -27,6 +27,9 @@ class Metric:
     better: str
 
 
+CORE_INSTRUCTIONS_PER_NS = 4  # of a core of today: two a cycle or so, at 2 to 3 GHz
+
+
 @dataclass(frozen=True)
 class Size:
     """How much a workload does: it lasts about `seconds` with `vcpus` vCPUs on `cores` cores.
@@ -39,6 +42,7 @@ class Size:
     vcpus: int = 4
     cores: int = 2
     seconds: float = 4.0
+    ns_per_instruction: float = 1.0  # of a virtual clock
 
     @property
     def is_emulated(self) -> bool:
@@ -48,6 +52,8 @@ class Size:
     def amount(self, per_second_tcg: float, per_second: float) -> int:
         """A fixed amount of work that takes about `seconds`; at least 1."""
         rate = per_second_tcg if self.is_emulated else per_second
+        if self.accel == "virtual":
+            rate = per_second / (CORE_INSTRUCTIONS_PER_NS * self.ns_per_instruction)
         return max(1, round(rate * self.seconds))
 
 

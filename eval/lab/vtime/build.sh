@@ -8,7 +8,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-hash=$(cd "$here" && find qemu host qemu.patch build.sh -type f ! -name '*.pyc' | LC_ALL=C sort | xargs sha256sum | sha256sum)
+hash=$(cd "$here" && find qemu host qemu.patch build.sh -type f ! -name '*.md' | LC_ALL=C sort | xargs sha256sum | sha256sum)
 kept=${XDG_CACHE_HOME:-$HOME/.cache}/scx_vaware/virtual-time/${hash:0:16}
 emulator=$kept/qemu-system-x86_64
 
