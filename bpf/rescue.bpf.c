@@ -5,8 +5,15 @@
  */
 #include "hedge.bpf.h"
 
-/* Return true if @cpu may run the task that waits first in the queue of @stuck. */
-static bool may_take_from(s32 cpu, s32 stuck)
+/*
+ * Global functions, which the verifier checks once and not in each pass of the loops that call
+ * them: that of 7.0 follows each way through each pass, and gives up after a million instructions.
+ */
+int vaware_may_take(s32 cpu, s32 stuck);
+int vaware_find_second(s32 stuck, u64 now);
+
+/* Return whether @cpu may run the task that waits first in the queue of @stuck. */
+__noinline int vaware_may_take(s32 cpu, s32 stuck)
 {
 	struct task_struct *head;
 	bool may;
@@ -22,7 +29,7 @@ static bool may_take_from(s32 cpu, s32 stuck)
  * Return the vCPU that could take over from @stuck soonest: idle, or with best-effort work only. -1
  * if there is none.
  */
-static s32 find_second(s32 stuck, u64 now)
+__noinline int vaware_find_second(s32 stuck, u64 now)
 {
 	const struct vaware_vcpu_inputs *in = inputs_of(stuck);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
@@ -45,7 +52,7 @@ static s32 find_second(s32 stuck, u64 now)
 			delay_ns = KICK_NS;
 		else
 			continue;
-		if (delay_ns < least_ns && may_take_from(other, stuck)) {
+		if (delay_ns < least_ns && vaware_may_take(other, stuck)) {
 			least_ns = delay_ns;
 			found = other;
 		}
@@ -57,7 +64,7 @@ static s32 find_second(s32 stuck, u64 now)
 /* Send a second vCPU to the queue of @stuck. Return true if there was one. */
 static bool hedge(s32 stuck, u64 now)
 {
-	s32 other = find_second(stuck, now);
+	s32 other = vaware_find_second(stuck, now);
 	struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 	if (!o) {
@@ -98,7 +105,7 @@ static int hedge_fired(void *map, int *key, struct hedges *h)
 	u64 now = now_ns(), again_ns = 0;
 	u32 i;
 
-	for (i = 0; i < HEDGE_SLOTS; i++) {
+	bpf_for (i, 0, HEDGE_SLOTS) {
 		struct hedge_slot *slot = &h->slots[i];
 		u64 slot_ns;
 
