@@ -133,6 +133,7 @@ needs_lab() {
 QEMU for x86 ($QEMU_WANTED or newer)|QEMU|has_qemu
 virtiofsd|VIRTIOFSD|has_virtiofsd
 libbpf headers (for the imitated steal clock)|libbpf-dev|has_lib libbpf
+zstd, for a module of Ubuntu's kernels|zstd|[ "$distribution" != ubuntu ] || has zstd
 pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
 ip (iproute2)|iproute2|has ip
 ps and pgrep (procps)|procps|has pgrep

@@ -84,7 +84,7 @@ def matches(release: str, name: str) -> bool:
 
 def version(release: str) -> tuple[int, ...]:
     """The numbers of a release, to sort by."""
-    return tuple(int(number) for number in re.findall(r"\d+", release)[:3])
+    return tuple(int(number) for number in re.findall(r"\d+", release)[:4])
 
 
 def read(folder: Path) -> Kernel | None:
