@@ -17,7 +17,7 @@ from lab.tool import built as built_by_cargo
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
 BINARY = "/tmp/scx_vaware"  # in the guest
 CONFIG = "/tmp/scx_vaware.toml"
-DEFAULT_KERNEL = "7.2"
+DEFAULT_KERNEL = None  # the lab's: on a new machine, what the distribution has
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 METRICS = "curl -sf localhost:9817/metrics"  # in the guest
@@ -183,13 +183,20 @@ class Guests:
     def __init__(self, binary: Path):
         self._binary = binary
         self._vm: Vm | None = None
-        self._kernel = ""
+        self._kernel: str | None = None
+        self._unavailable: dict[str | None, str] = {}  # not to be looked for again in each test
 
-    def get(self, kernel: str) -> Vm:
+    def get(self, kernel: str | None) -> Vm:
         """A VM with 4 vCPUs of shape SHAPE that runs `kernel`, without a scheduler loaded."""
+        if kernel in self._unavailable:
+            pytest.skip(self._unavailable[kernel])
         if not (self._vm and self._kernel == kernel and self._is_sound()):
             self.down()
-            self._vm, self._kernel = boot(kernel, self._binary), kernel
+            try:
+                self._vm, self._kernel = boot(kernel, self._binary), kernel
+            except pytest.skip.Exception as why:
+                self._unavailable[kernel] = why.msg
+                raise
         self._vm.shape(SHAPE)
         return self._vm
 
@@ -206,7 +213,9 @@ class Guests:
             return False
 
 
-def boot(kernel: str, binary: Path, vcpus: int = 4, shape: str = SHAPE, append: str = "") -> Vm:
+def boot(
+    kernel: str | None, binary: Path, vcpus: int = 4, shape: str = SHAPE, append: str = ""
+) -> Vm:
     """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
     try:
         vm = Vm(kernel, vcpus=vcpus, shape=shape, append=append).up()
@@ -239,7 +248,7 @@ def guests(binary) -> Iterator[Guests]:
 
 
 @pytest.fixture(scope="session")
-def kernel(request) -> str:
+def kernel(request) -> str | None:
     """The kernel of the test's parameters (see on_kernels)."""
     return request.param
 
@@ -250,6 +259,7 @@ def guest(guests, kernel) -> Vm:
     return guests.get(kernel)
 
 
-def on_kernels(*kernels: str) -> pytest.MarkDecorator:
+def on_kernels(*kernels: str | None) -> pytest.MarkDecorator:
     """Run a test on each kernel; all tests of one kernel follow each other."""
-    return pytest.mark.parametrize("kernel", kernels, indirect=True)
+    ids = [kernel or "default" for kernel in kernels]
+    return pytest.mark.parametrize("kernel", kernels, ids=ids, indirect=True)
