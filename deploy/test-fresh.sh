@@ -20,6 +20,8 @@ Runs \`make run\` and \`make test\` in a minimal root of each system, with a clo
 nothing installed but git, make and Rust. Prints a table; logs go to target/test-fresh.
   --targets LIST       make targets instead of 'run test', separated by spaces
   --download-kernels   do not hand on VAWARE_LAB_KERNELS: the lab has to find its kernels itself
+  --warm DIR           begin with a copy of DIR/release, another clone's target folder: what has not
+                       changed is not built again, so this is for mending, not for the last word
   --keep               keep the roots, and say where they are
 
 Environment:
@@ -90,6 +92,7 @@ make_root() {
         cp -L /etc/resolv.conf /etc/hosts "$root/etc/" &&
         mkdir -p "$root/$ours" "$root$RUST" "$root$KERNELS" && cp -r "$ours/." "$root/$ours" &&
         git clone --quiet --depth 1 "file://$repo" "$root$CLONE" &&
+        if [ -n "$warm" ]; then mkdir "$root$CLONE/target" && cp -a "$warm/release" "$root$CLONE/target/"; fi &&
         inside apt-get update && inside apt-get install -y --no-install-recommends git make
 }
 
@@ -163,12 +166,12 @@ finish() {
     if [ "$keep" = yes ]; then say "the roots are in $work"; else rm -rf --one-file-system "$work"; fi
 }
 
-targets='run test' keep=no kernels=${VAWARE_LAB_KERNELS:-} systems=()
+targets='run test' keep=no warm='' kernels=${VAWARE_LAB_KERNELS:-} systems=()
 while [ $# -gt 0 ]; do
     case $1 in
-    --targets)
-        [ $# -gt 1 ] || say_end $EXIT_USAGE '--targets needs a list.'
-        targets=$2
+    --targets | --warm)
+        [ $# -gt 1 ] || say_end $EXIT_USAGE "$1 needs a value."
+        if [ "$1" = --warm ]; then warm=$2; else targets=$2; fi
         shift
         ;;
     --download-kernels) kernels='' ;;
