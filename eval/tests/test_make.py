@@ -67,3 +67,11 @@ def test_without_a_clang_its_version_says_what_to_run(without_clang):
     told = bpf_clang(without_clang)
     assert told.returncode != 0
     assert told.stdout.startswith("clang version 0") and "deploy/setup.sh" in told.stdout
+
+
+@pytest.mark.parametrize("arguments, named", [(["debian11"], "debian12"), (["--warm"], "--warm")])
+def test_a_fresh_system_that_does_not_exist_is_refused(arguments, named):
+    refused = subprocess.run(
+        [REPO / "deploy/test-fresh.sh", *arguments], capture_output=True, text=True
+    )
+    assert refused.returncode == 64 and named in refused.stderr
