@@ -84,17 +84,20 @@ ifneq ($(EVAL_QUICK),)
 EVAL_SHAPES ?= honest overcommitted rcvm
 EVAL_ARMS ?= eevdf,scx_vaware
 EVAL_SUITE ?= quick
+EVAL_BLOCKS ?= 5
 endif
 EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity asymmetric-latency straggler stacked \
 	rcvm hpvm changing neighbours
 EVAL_ARMS ?= all
 EVAL_SUITE ?= main
 EVAL_BLOCKS ?= 10
+# Of an instruction in virtual time: 1 is nearer to a core, and takes four times as long.
+EVAL_NS ?= 4
 EVAL_RESULTS ?= vaware-results/eval$(if $(EVAL_QUICK),-quick)
 
 eval: ready-lab ready-eval build ## Compare schedulers in lab VMs of many shapes: takes hours, goes on where it was
 	@eval/compare $(EVAL_SHAPES:%=--shape %) --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) \
-		--blocks $(EVAL_BLOCKS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
+		--blocks $(EVAL_BLOCKS) --ns-per-instruction $(EVAL_NS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
 	@$(MAKE) --no-print-directory eval-report
 
 eval-report: ready-eval ## Write an HTML report of what `make eval` has so far

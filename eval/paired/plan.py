@@ -13,10 +13,10 @@ from .arms import Arm
 # Between a scheduler's start and the first workload. By then scx_vaware has probed each vCPU, and
 # its probes come at their usual rate.
 SETTLE_S = 12.0
-# Virtual time: vCPU-seconds per wall second, per ns of an instruction (measured on 2 cores).
-VCPU_SPEED = 0.3
-TURN_S = 4.0  # to load and unload a scheduler
-BOOT_S = 15.0
+# What emulation takes, measured on one core at 500 million instructions a second.
+VCPU_SPEED = 0.5  # vCPU-seconds of virtual time per wall second, per ns of an instruction
+TURN_S = 15.0  # to load and unload a scheduler: some 5 billion instructions, most of its verifier's
+BOOT_S = 18.0
 
 
 @dataclass(frozen=True)
