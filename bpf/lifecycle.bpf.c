@@ -6,7 +6,13 @@
 
 s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
-	return bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE) ? 0 : -ENOMEM;
+	struct task_ctx *t = bpf_task_storage_get(&task_ctxs, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+
+	if (!t)
+		return -ENOMEM;
+	/* Where the same programs are attached again, it has been here before. */
+	*t = (struct task_ctx){};
+	return 0;
 }
 
 /* A task joins, by fork or by a change of its policy: neither ahead of the others nor behind. */

@@ -20,7 +20,7 @@ use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::telemetry::{Cause, Telemetry};
-use userspace::{kernel, obstacles, reload};
+use userspace::{obstacles, reload};
 
 use crate::cli::RunOptions;
 use crate::signals::Signals;
@@ -33,9 +33,6 @@ const NAP: Duration = Duration::from_millis(100);
 
 /// Time between two looks at the limits of cgroups.
 const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
-
-/// How long the kernel may take to get rid of a scheduler that has ended.
-const GONE_LIMIT: Duration = Duration::from_secs(10);
 
 /// More ends within ten minutes that pauses explain are taken for stalls: a VM is not paused so
 /// often, and a stall must not hide.
@@ -111,18 +108,18 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 }
 
 impl Daemon<'_> {
-    /// Load and run, again and again, until an end that is final.
+    /// Load and run, and attach again after each end that is not final.
     fn stay_loaded(&mut self) -> Result<(), Failure> {
-        while let Some(end) = self.load_and_run()? {
-            let cause = match self.cause_to_go_on(&end) {
-                Some(cause) => cause,
-                None => {
-                    self.telemetry.stopping();
-                    if matches!(end, End::Stalled(_) | End::Ejected(_)) {
-                        self.ejections.add();
-                    }
-                    return end.into_failure().map_or(Ok(()), Err);
+        let mut storage = MaybeUninit::uninit();
+        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
+        while let Some(end) = self.run_until_end(&mut scheduler)? {
+            let detached = scheduler.detach();
+            let Some(cause) = self.cause_to_go_on(&end) else {
+                self.telemetry.stopping();
+                if matches!(end, End::Stalled(_) | End::Ejected(_)) {
+                    self.ejections.add();
                 }
+                return end.into_failure().map_or(Ok(()), Err);
             };
             self.telemetry.restarting(cause);
             let delay = self.loads.ended(Instant::now());
@@ -132,8 +129,14 @@ impl Daemon<'_> {
             if self.wait(delay)? {
                 return Ok(());
             }
-            kernel::wait_for_state("disabled", GONE_LIMIT);
+            detached?;
+            scheduler.attach_again()?;
         }
+        self.service.stopping();
+        self.telemetry.stopping();
+        let stats = scheduler.stats()?;
+        scheduler.stop()?;
+        self.outputs.say(screen::end(&stats.total()));
         Ok(())
     }
 
@@ -180,13 +183,11 @@ impl Daemon<'_> {
         self.signals.stop() || self.deadline.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Load once and run. Return why it ended, `None` if as asked. The time to run begins when the
-    /// scheduler is first enabled, and goes on over a restart.
-    fn load_and_run(&mut self) -> Result<Option<End>, Failure> {
-        let mut storage = MaybeUninit::uninit();
-        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
+    /// Go round. Return why the scheduler ended, `None` if it is to end. The time to run begins when
+    /// it is first enabled, and goes on over a restart.
+    fn run_until_end(&mut self, scheduler: &mut Scheduler<'_>) -> Result<Option<End>, Failure> {
         self.telemetry.running(scheduler.counters()?, scheduler.announced());
-        self.outputs.say(screen::start(&scheduler, &self.config));
+        self.outputs.say(screen::start(scheduler, &self.config));
         self.tell_ready(&[]);
         if self.deadline.is_none() {
             self.deadline = self.options.run_for.map(|time| Instant::now() + time);
@@ -197,7 +198,7 @@ impl Daemon<'_> {
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {
             if Instant::now() >= next_round {
-                self.round(&mut control, &scheduler)?;
+                self.round(&mut control, scheduler)?;
                 next_round = Instant::now() + ROUND;
             }
             let next_line = self.options.stats.map(|every| shown.0 + every);
@@ -207,17 +208,17 @@ impl Daemon<'_> {
             let naps = self.outputs.activity_log.is_some() || self.pauses.pauses().is_fresh();
             self.signals.sleep(if naps { left.min(NAP) } else { left })?;
             if let Some(log) = &self.outputs.activity_log {
-                activity_log::drain(&scheduler, log)?;
+                activity_log::drain(scheduler, log)?;
             }
 
             if let Some(end) = scheduler.end() {
                 return Ok(Some(end));
             }
             if self.is_over() {
-                break;
+                return Ok(None);
             }
             if self.signals.take_reload() {
-                self.reload(&mut scheduler);
+                self.reload(scheduler);
             }
             let now = Instant::now();
             if next_line.is_some_and(|at| now >= at) {
@@ -229,12 +230,6 @@ impl Daemon<'_> {
                 shown = (now, stats);
             }
         }
-        self.service.stopping();
-        self.telemetry.stopping();
-        let stats = scheduler.stats()?;
-        scheduler.stop()?;
-        self.outputs.say(screen::end(&stats.total()));
-        Ok(None)
     }
 
     /// What is done once a second.

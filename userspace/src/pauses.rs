@@ -21,11 +21,13 @@ const BEAT: Duration = Duration::from_secs(1);
 /// A shorter one is a vCPU's stop, which is nothing special.
 const PAUSE_MIN: Duration = Duration::from_secs(5);
 
-/// A pause explains a stall if the stall was found so soon after it,
-const FRESH: Duration = Duration::from_secs(5);
+/// A pause explains a stall if the stall was found so soon after it: none that began later could
+/// have been found yet,
+const FRESH: Duration = Duration::from_secs(10);
 
 /// and if it took so much of the 30 s after which the kernel's watchdog ejects the scheduler
-/// (`timeout_ms` in bpf/main.bpf.c): tasks may wait for the rest, the greatest wait bound.
+/// (`timeout_ms` in bpf/main.bpf.c): tasks may wait for the rest, the greatest wait bound. Those
+/// for lockups take 20 s.
 const EXPLAINS_MIN: Duration = Duration::from_secs(20);
 
 /// The pauses of this VM so far.

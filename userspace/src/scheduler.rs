@@ -25,9 +25,13 @@ use crate::failure::Failure;
 use crate::inputs::Inputs;
 use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
-use crate::skel::{BpfSkel, BpfSkelBuilder};
+use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::stats::{self, Stats};
 use crate::{intf, kernel, libbpf_log, obstacles};
+
+/// How the kernel's other watchdogs name what they end a scheduler for, and what a jump of the clock
+/// looks like to them, too (kernel: `handle_lockup()` in kernel/sched/ext.c).
+const LOCKUPS: [&str; 3] = ["soft lockup", "hard lockup", "RCU CPU stall"];
 
 const STATE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -36,7 +40,7 @@ const STATE_LIMIT: Duration = Duration::from_secs(10);
 pub enum End {
     /// The kernel asks to load it again, for example because a vCPU came or went during the load.
     Restart,
-    /// The kernel ended it because a task, or the kernel's own watchdog, had to wait for too long.
+    /// A watchdog of the kernel ended it: a task, a vCPU or RCU had to wait for too long.
     Stalled(String),
     /// The kernel ended it for another fault; the text says why.
     Ejected(String),
@@ -63,6 +67,8 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     tick_ns: u64,
+    /// The global variables as they were before the programs first ran.
+    fresh: Option<(types::data, types::bss)>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -85,14 +91,75 @@ impl<'a> Scheduler<'a> {
         let mut scheduler =
             Self::load(storage, config, activity, vcpus, announced).map_err(refused)?;
         scheduler.set_policies(config.policies)?;
-        let Self { skel, .. } = &mut scheduler;
-        scheduler.link = Some(scx_ops_attach!(skel, vaware).map_err(refused)?);
-        if !kernel::wait_for_state("enabled", STATE_LIMIT) {
-            return Err(scheduler.end().and_then(End::into_failure).unwrap_or_else(|| {
-                anyhow!("the kernel did not enable the scheduler; see dmesg").into()
-            }));
+        let Self { skel, fresh, .. } = &mut scheduler;
+        let sections = (skel.maps.data_data.as_deref(), skel.maps.bss_data.as_deref());
+        if let (Some(data), Some(bss)) = sections {
+            *fresh = Some((*data, *bss));
         }
+        scheduler.link = Some(scx_ops_attach!(skel, vaware).map_err(refused)?);
+        scheduler.wait_until_enabled()?;
         Ok(scheduler)
+    }
+
+    fn wait_until_enabled(&self) -> Result<(), Failure> {
+        if kernel::wait_for_state("enabled", STATE_LIMIT) {
+            return Ok(());
+        }
+        Err(self.end().and_then(End::into_failure).unwrap_or_else(|| {
+            anyhow!("the kernel did not enable the scheduler; see dmesg").into()
+        }))
+    }
+
+    /// Take what has [ended](Self::end) off the kernel.
+    ///
+    /// # Errors
+    /// [`Failure::Other`] if the kernel does not confirm that its own scheduler is back.
+    pub fn detach(&mut self) -> Result<(), Failure> {
+        self.link = None;
+        if kernel::wait_for_state("disabled", STATE_LIMIT) {
+            return Ok(());
+        }
+        Err(anyhow!("the kernel has not confirmed that its own scheduler is back; see dmesg")
+            .into())
+    }
+
+    /// Attach it again after [`detach`](Self::detach), as if it had never run. The programs are
+    /// verified already, which is what takes time at load (kernel:
+    /// `tools/testing/selftests/sched_ext/reload_loop.c` does the same).
+    ///
+    /// # Errors
+    /// What the kernel said.
+    pub fn attach_again(&mut self) -> Result<(), Failure> {
+        self.forget()?;
+        self.set_policies(self.policies)?;
+        let link = self.skel.maps.vaware.attach_struct_ops();
+        self.link = Some(link.map_err(|error| refused(error.into()))?);
+        self.wait_until_enabled()
+    }
+
+    /// Bring variables and maps back to what they were at load. That of tasks is left to the
+    /// kernel half (`vaware_init_task`).
+    fn forget(&mut self) -> anyhow::Result<()> {
+        let (data, bss) = self.fresh.context("the object has no data sections")?;
+        let maps = &mut self.skel.maps;
+        **maps.data_data.as_mut().context("the object has no data section")? = data;
+        **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
+        let by_vcpu: [&dyn MapCore; 6] = [
+            &maps.vcpu_ctxs,
+            &maps.vcpu_stats,
+            &maps.vcpu_activity,
+            &maps.vcpu_inputs,
+            &maps.beat_timers, // the kernel ends timers that are overwritten
+            &maps.vcpu_hedges,
+        ];
+        for map in by_vcpu {
+            let zero = vec![0; map.value_size() as usize];
+            for vcpu in 0..self.vcpus.nr_ids() {
+                map.update(&vcpu.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying what was known of vCPU {vcpu}"))?;
+            }
+        }
+        Ok(())
     }
 
     fn load(
@@ -140,8 +207,15 @@ impl<'a> Scheduler<'a> {
         skel.progs.vaware_lock_end.set_autoload(lock_events);
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
-        let mut scheduler =
-            Self { skel, link: None, vcpus, announced, policies: config.policies, tick_ns: 0 };
+        let mut scheduler = Self {
+            skel,
+            link: None,
+            vcpus,
+            announced,
+            policies: config.policies,
+            tick_ns: 0,
+            fresh: None,
+        };
         scheduler.learn_tick()?;
         Ok(scheduler)
     }
@@ -289,7 +363,8 @@ impl<'a> Scheduler<'a> {
             "the scheduler was ended from outside: {reason}{details}; the kernel's own scheduler \
              is back, see dmesg for details"
         );
-        let stalled = kind == ScxExitKind::ErrorStall as i32;
+        let stalled = kind == ScxExitKind::ErrorStall as i32
+            || LOCKUPS.iter().any(|lockup| message.starts_with(lockup));
         Some(if stalled { End::Stalled(why) } else { End::Ejected(why) })
     }
 
@@ -298,12 +373,7 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// [`Failure::Other`] if the kernel does not confirm it.
     pub fn stop(mut self) -> Result<(), Failure> {
-        self.link = None;
-        if kernel::wait_for_state("disabled", STATE_LIMIT) {
-            return Ok(());
-        }
-        Err(anyhow!("the kernel has not confirmed that its own scheduler is back; see dmesg")
-            .into())
+        self.detach()
     }
 }
 
