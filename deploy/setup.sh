@@ -10,6 +10,8 @@ readonly RUST_MIN=1.91 CLANG_MIN=18 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSI
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
+# Where perf goes on Ubuntu, whose own refuses to run under a kernel of another version.
+readonly PERF_LOCAL=/usr/local/bin/perf
 
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 readonly tools=$repo/target/tools
@@ -162,7 +164,7 @@ END
 
 needs_eval() {
     cat <<END
-perf, for perf bench|linux-perf|perf version
+perf, for perf bench|PERF|perf version
 rt-app|rt-app|has rt-app
 sockperf|sockperf|has sockperf
 iperf3|iperf3|has iperf3
@@ -268,6 +270,7 @@ ordinary_packages() {
         QEMU) if system_qemu_suffices; then echo qemu-system-x86; fi ;;
         VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
         RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
+        PERF) if apt_has linux-perf; then echo linux-perf; else echo linux-tools-generic; fi ;;
         PROMETHEUS) ;;
         UBUNTU_KEYRING) if apt_has ubuntu-archive-keyring; then echo ubuntu-archive-keyring; fi ;;
         *) echo "$package" ;;
@@ -315,6 +318,14 @@ install_virtiofsd_from_qemu_common() {
     cd "$repo"
 }
 
+# Its benchmarks work under any kernel.
+link_perf() {
+    local perf
+    perf=$(compgen -G '/usr/lib/linux-tools-*/perf' | sort -V | tail -n 1) || true
+    run_logged 'link perf' "${root[@]}" ln -sf "$perf" "$PERF_LOCAL"
+    hash -r # the shell remembers where the other one is
+}
+
 install_ruff() {
     run_logged 'make a Python environment in target/tools' /usr/bin/python3 -m venv "$tools"
     run_logged "install ruff $RUFF_VERSION" "$tools/bin/pip" install --quiet "ruff==$RUFF_VERSION"
@@ -348,6 +359,7 @@ install_missing() {
     if misses QEMU && ! system_qemu_suffices; then install_from_backports qemu-system-x86; fi
     if misses UBUNTU_KEYRING && ! apt_has ubuntu-archive-keyring; then install_from_backports ubuntu-archive-keyring; fi
     if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
+    if misses PERF && ! perf version >/dev/null 2>&1; then link_perf; fi
     if misses RUFF; then install_ruff; fi
     if misses PROMETHEUS; then install_prometheus; fi
 }
