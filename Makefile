@@ -60,7 +60,7 @@ lint: ready-test ## Check formats and the linters' opinion
 	git ls-files '*.c' '*.h' | xargs $$(deploy/setup.sh --print-clang | sed s,clang,clang-format,) --dry-run --Werror
 	target/tools/bin/ruff check --quiet
 	target/tools/bin/ruff format --check --quiet
-	git ls-files '*.sh' .ci/run | xargs shellcheck
+	git ls-files '*.sh' .ci/run deploy/bpf-clang | xargs shellcheck
 
 test-unit: ready-test ## Run unit and property tests: the user half, bpf/policy, the lab and the comparison
 	cargo test --release --locked --quiet --workspace
