@@ -66,12 +66,10 @@ test-unit: ready-test ## Run unit and property tests: the user half, bpf/policy,
 	cargo test --release --locked --quiet --workspace
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m 'not vm' eval/tests
 
-twin: ready-build ## Fuzz the scheduler and compare it in the twin: a simulated kernel and host (eval/twin)
+twin: ready-build ## Fuzz the scheduler on a simulated kernel and host, and count what decisions cost (eval/twin)
 	cargo build --release --locked --quiet -p twin
 	target/release/twin fuzz --seeds $(SEEDS)
 	target/release/twin scale
-	target/release/twin trust
-	target/release/twin papers
 
 test-vm: ready-test build ## Run the tests in lab VMs
 	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests

@@ -61,7 +61,7 @@
 
 /*
  * Interval of the beats that a timer adds on a busy vCPU: finds stops of twice that for sure. Half
- * of it finds a few more of the shorter ones, and the twin's papers gain nothing by it.
+ * of it finds a few more of the shorter ones, and gained nothing in simulation.
  */
 #define BEAT_NS (2 * NS_PER_MS)
 

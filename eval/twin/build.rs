@@ -36,38 +36,17 @@ fn main() -> anyhow::Result<()> {
         .derive_default(true)
         .generate()?
         .write_to_file(out.join("shim.rs"))?;
-    std::fs::write(out.join("names.rs"), names(&std::fs::read_to_string("../../bpf/intf.h")?))?;
+    let intf = std::fs::read_to_string("../../bpf/intf.h")?;
+    std::fs::write(out.join("policies.rs"), all_policies(&intf))?;
     Ok(())
 }
 
-/// The names of policies and counters, from the enums of intf.h.
-fn names(intf: &str) -> String {
-    let list = |prefix: &str| -> Vec<String> {
-        let name = |line: &str| {
-            let name = line.trim().strip_prefix(prefix)?.split([',', ' ']).next()?;
-            (!name.is_empty()).then(|| name.to_lowercase())
-        };
-        intf.lines().filter_map(name).collect()
+/// The bits of enum vaware_policy together.
+fn all_policies(intf: &str) -> String {
+    let name = |line: &str| {
+        let (name, _) = line.trim().strip_prefix("VAWARE_POLICY_")?.split_once(" = ")?;
+        Some(format!("shim::vaware_policy_VAWARE_POLICY_{name} as u64"))
     };
-    let body = |of: &str| {
-        let rest = intf.split_once(of).map_or("", |(_, rest)| rest);
-        rest.split_once("};").map_or("", |(body, _)| body).to_owned()
-    };
-    let counters: Vec<String> = body("enum vaware_counter {")
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("VAWARE_")?.split([',', ' ']).next())
-        .filter(|name| *name != "NR_COUNTERS")
-        .map(str::to_lowercase)
-        .collect();
-    let policies: String = list("VAWARE_POLICY_")
-        .iter()
-        .map(|name| {
-            let bit = format!("shim::vaware_policy_VAWARE_POLICY_{}", name.to_uppercase());
-            format!("({name:?}, {bit} as u64), ")
-        })
-        .collect();
-    format!(
-        "pub const POLICIES: &[(&str, u64)] = &[{policies}];\n\
-         pub const COUNTERS: &[&str] = &{counters:?};\n"
-    )
+    let bits: Vec<String> = intf.lines().filter_map(name).collect();
+    format!("pub const ALL_POLICIES: u64 = {};\n", bits.join(" | "))
 }

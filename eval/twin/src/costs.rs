@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! What things cost in virtual time. Every figure has its source; a scenario may change any.
-
-use serde::Deserialize;
+//! What things cost in virtual time. Every figure has its source.
 
 use crate::sim::Ns;
 
@@ -11,8 +9,7 @@ use crate::sim::Ns;
 /// same vCPU; B 17 us on another that polls (adds an IPI); C 37 us on one that has halted (adds a
 /// vCPU to wake); D over 96 us where its pCPU is in use (adds a vCPU to preempt, and cold caches).
 /// The defaults add up to these four.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Copy, Debug)]
 pub struct Costs {
     /// Enter and leave the kernel, and find out who waits: part of A.
     pub syscall_ns: Ns,
@@ -34,12 +31,9 @@ pub struct Costs {
     pub host_switch_ns: Ns,
     /// Refill of a vCPU's caches after another thread used the pCPU. The rest of D - C.
     pub host_refill_ns: Ns,
-    /// Refill of a task's working set after it moved within an LLC domain. IRS 5.5 and vSched 5.4
-    /// report some us for small tasks; workloads with a large working set set their own.
-    pub migrate_llc_ns: Ns,
-    /// The same between LLC domains: lines come over the interconnect, 3 times the latency on the
-    /// machines of the public core-to-core collection.
-    pub migrate_far_ns: Ns,
+    /// Refill of a task's working set after it moved to another core. IRS 5.5 and vSched 5.4 report
+    /// some us for small tasks.
+    pub migrate_ns: Ns,
     /// A kernel function called from BPF, without a lock: BTF call and a few loads.
     pub kfunc_ns: Ns,
     /// A queue operation under its lock: an rbtree insertion or removal.
@@ -48,8 +42,6 @@ pub struct Costs {
     pub lookup_ns: Ns,
     /// One callback: trampoline and context. Measured in the kernel as 20 to 50 ns.
     pub callback_ns: Ns,
-    /// One probe of a user-space spin loop, by which a change is seen late.
-    pub spin_ns: Ns,
 }
 
 impl Default for Costs {
@@ -65,13 +57,11 @@ impl Default for Costs {
             halt_wake_ns: 20_000,
             host_switch_ns: 3_000,
             host_refill_ns: 50_000,
-            migrate_llc_ns: 3_000,
-            migrate_far_ns: 10_000,
+            migrate_ns: 3_000,
             kfunc_ns: 30,
             queue_ns: 100,
             lookup_ns: 8,
             callback_ns: 40,
-            spin_ns: 100,
         }
     }
 }

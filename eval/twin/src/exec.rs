@@ -206,13 +206,7 @@ fn contention(lock: Lock, begins: bool) {
         Lock::Dsq(id) => 0x100_0000 + id as usize,
         _ => return,
     };
-    let on = sim(|s| {
-        s.note(if begins { What::SpinBegin } else { What::SpinEnd }, address as u64, 0);
-        s.guest.scx_loaded
-    });
-    if !on {
-        return;
-    }
+    sim(|s| s.note(if begins { What::SpinBegin } else { What::SpinEnd }, address as u64, 0));
     // SAFETY: the programs take the address as a number.
     unsafe {
         if begins {
@@ -315,7 +309,7 @@ impl Sim {
     pub fn schedule_work(&mut self, v: VcpuId) {
         let (left, r#gen, timed) = {
             let vcpu = &self.vcpus[v];
-            (vcpu.left_ns, vcpu.r#gen, vcpu.on_pcpu.is_some() && vcpu.mode.is_timed(vcpu.left_ns))
+            (vcpu.left_ns, vcpu.r#gen, vcpu.on_pcpu.is_some() && vcpu.mode.is_timed())
         };
         if timed {
             let wall = self.wall_ns(v, left);

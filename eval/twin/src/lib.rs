@@ -2,9 +2,7 @@
 //! The twin: the scheduler's own source, compiled for this machine, on a simulated kernel and host in
 //! virtual time. Same seed, same trace, on every machine. See README.md.
 
-pub mod arm;
 pub mod bpf;
-pub mod compare;
 pub mod costs;
 pub mod daemon;
 pub mod exec;
@@ -18,11 +16,8 @@ pub mod record;
 pub mod report;
 pub mod run;
 pub mod scale;
-pub mod scenario;
 pub mod script;
 pub mod sim;
-pub mod timeline;
-pub mod vtop;
 pub mod work;
 
 /// The name by which the daemon's source knows what crosses the boundary.

@@ -8,10 +8,10 @@ use std::sync::{Mutex, PoisonError};
 use crate::bpf::call::{self, Callback, CallbackCounts};
 use crate::bpf::shim;
 use crate::exec;
+use crate::guest::core;
 use crate::guest::task::{NewTask, TaskCounts};
 use crate::guest::timer::Expiry;
 use crate::guest::vcpu::VcpuCounts;
-use crate::guest::{Class, core};
 use crate::record::Entry;
 use crate::sim::{Event, Ns, Sim, Violation, install, run_until, sim};
 use crate::work::Tally;
@@ -38,8 +38,6 @@ pub struct Outcome {
     pub truth: Vec<(Ns, Ns, u64)>,
     pub tasks: Vec<(String, TaskCounts)>,
     pub callbacks: BTreeMap<Callback, CallbackCounts>,
-    /// The scheduler's own counters (enum vaware_counter), over all vCPUs.
-    pub counters: Vec<u64>,
 }
 
 /// Run the simulation `s` with `tasks`, for `length_ns`.
@@ -48,12 +46,10 @@ pub struct Outcome {
 /// If there is no memory for the vCPUs' stacks or the scheduler's variables cannot be reset.
 pub fn run(s: Sim, tasks: Vec<NewTask>, length_ns: Ns) -> anyhow::Result<Outcome> {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let (class, nr) = (s.guest.config.class, s.vcpus.len());
+    let nr = s.vcpus.len();
     install(Some(s));
     exec::start(nr, core::vcpu_main)?;
-    if let Class::Scx { policies } = class {
-        load(policies)?;
-    }
+    load()?;
     sim(|s| {
         for (index, new) in tasks.into_iter().enumerate() {
             let t = s.add_task(new, index % nr);
@@ -70,7 +66,7 @@ pub fn run(s: Sim, tasks: Vec<NewTask>, length_ns: Ns) -> anyhow::Result<Outcome
 }
 
 /// Load the scheduler as the daemon does (userspace/src/scheduler.rs).
-fn load(policies: u64) -> anyhow::Result<()> {
+fn load() -> anyhow::Result<()> {
     let config = sim(|s| s.guest.config.clone());
     // SAFETY: the process runs one simulation at a time, and none of its vCPUs runs yet.
     unsafe {
@@ -84,17 +80,14 @@ fn load(policies: u64) -> anyhow::Result<()> {
             shim::vaware_steal_source_VAWARE_STEAL_BEATS
         };
         shim::tick_ns = config.tick_ns;
-        shim::policies = policies;
+        shim::policies = config.policies;
     }
     let error = call::call(Callback::Init, &[]) as i32;
     anyhow::ensure!(error == 0, "ops.init returned {error}");
-    sim(|s| s.guest.scx_loaded = true);
     Ok(())
 }
 
 fn outcome(s: Sim) -> Outcome {
-    let nr_counters = shim::vaware_counter_VAWARE_NR_COUNTERS as usize;
-    let counters = (0..nr_counters).map(|counter| s.bpf.counter(counter)).collect();
     Outcome {
         last: s.record.last(400).copied().collect(),
         hash: s.record.hash,
@@ -113,6 +106,5 @@ fn outcome(s: Sim) -> Outcome {
         vcpus: s.vcpus.iter().map(|vcpu| vcpu.counts).collect(),
         tasks: s.tasks.iter().map(|task| (task.name.clone(), task.counts)).collect(),
         callbacks: s.bpf.counts,
-        counters,
     }
 }

@@ -3,41 +3,48 @@
 
 use std::fmt::Write;
 
+use crate::bpf::ALL_POLICIES;
 use crate::bpf::call::{Callback, CallbackCounts};
 use crate::bpf::lines::COUNTED;
-use crate::guest::Class;
+use crate::costs::Costs;
+use crate::guest::GuestConfig;
+use crate::guest::task::NewTask;
+use crate::host::{Host, HostConfig, Thread, ThreadKind};
 use crate::run::{Outcome, run};
-use crate::scenario::parse;
-use crate::{arm, sim};
+use crate::sim::{MS, Sim, US};
+use crate::work::compute::Compute;
+use crate::work::requests::{self, Service};
 
 /// Of virtual time, for each size.
 const LENGTH_MS: u64 = 100;
 
 /// A service for each four vCPUs, with two workers, and a task that computes, on half as many cores.
-/// Cache lines of decisions are counted if asked for; that takes longer.
+fn build(vcpus: usize) -> (Sim, Vec<NewTask>) {
+    let mut host = Host::new(HostConfig::default(), vcpus / 2, 1);
+    for v in 0..vcpus {
+        host.threads.push(Thread::new(ThreadKind::Vcpu(v), vec![v % (vcpus / 2)]));
+    }
+    let mut s = Sim::new(1, Costs::default(), host, GuestConfig::new(vcpus, ALL_POLICIES));
+    let services = vcpus / 4;
+    let mut tasks: Vec<_> = (0..services)
+        .map(|n| NewTask::new(format!("compute-{n}"), 0, Compute::new("compute", MS)))
+        .collect();
+    let service =
+        Service { workers: 2, interval_ns: 500 * US, service_ns: 400 * US, random_service: false };
+    for process in 1..=services {
+        tasks.extend(requests::tasks(&mut s, "requests", service, process));
+    }
+    (s, tasks)
+}
+
+/// Run the services of [`build`]. Cache lines of decisions are counted if asked for; that takes longer.
 ///
 /// # Errors
 /// A violation, or those of [`run`].
 pub fn measure(vcpus: usize, length_ms: u64, counts_lines: bool) -> anyhow::Result<Outcome> {
-    let mut text = format!(
-        "length_ms = {length_ms}\n\
-         guest = {{ vcpus = {vcpus} }}\n\
-         host = {{ cores = {cores} }}\n\
-         [[work]]\n\
-         name = \"compute\"\n\
-         kind = {{ compute = {{ tasks = {services}, chunk_us = 1000 }} }}\n",
-        cores = vcpus / 2,
-        services = vcpus / 4,
-    );
-    for _ in 0..vcpus / 4 {
-        text += "[[work]]\n\
-                 name = \"requests\"\n\
-                 kind = { requests = { workers = 2, interval_us = 500, service_us = 400 } }\n";
-    }
-    let scenario = parse(&text).map_err(anyhow::Error::msg)?;
-    let (s, tasks) = scenario.build(Class::Scx { policies: arm::all_policies() }, 1);
+    let (s, tasks) = build(vcpus);
     COUNTED.set(counts_lines);
-    let outcome = run(s, tasks, length_ms * sim::MS);
+    let outcome = run(s, tasks, length_ms * MS);
     COUNTED.set(false);
     let outcome = outcome?;
     match crate::report::violation(&outcome) {

@@ -14,3 +14,5 @@ pub mod timers;
 pub mod shim {
     include!(concat!(env!("OUT_DIR"), "/shim.rs"));
 }
+
+include!(concat!(env!("OUT_DIR"), "/policies.rs"));

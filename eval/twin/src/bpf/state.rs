@@ -47,15 +47,4 @@ impl BpfState {
     pub fn forget_task(&mut self, t: TaskId) {
         self.storage.retain(|(_, task), _| *task != t);
     }
-
-    /// A counter of the scheduler's (enum vaware_counter), over all vCPUs.
-    pub fn counter(&self, counter: usize) -> u64 {
-        let map = self.maps.get(&((&raw const shim::vcpu_stats) as usize));
-        let stats = |v: u32| -> Option<u64> {
-            let value = map?.value_at(v)?.cast::<shim::vaware_stats>();
-            // SAFETY: the map's values are of this type.
-            unsafe { (*value).counters.get(counter).copied() }
-        };
-        (0..).map_while(stats).sum()
-    }
 }

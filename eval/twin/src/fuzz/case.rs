@@ -4,10 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use crate::costs::Costs;
+use crate::guest::GuestConfig;
 use crate::guest::attrs::Change;
 use crate::guest::task::{NewTask, Policy, TaskId};
 use crate::guest::vcpu::VcpuId;
-use crate::guest::{Class, GuestConfig};
 use crate::host::{Host, HostConfig, Load, Thread, ThreadKind};
 use crate::run::{Outcome, run};
 use crate::script::Action;
@@ -175,7 +175,7 @@ impl Case {
     fn build(&self) -> (Sim, Vec<NewTask>) {
         let config = HostConfig { slice_ns: self.host_slice_us * US, ..HostConfig::default() };
         let smt = if self.smt { 2 } else { 1 };
-        let mut host = Host::new(config, 1, 1, self.pcpus.div_ceil(smt), smt);
+        let mut host = Host::new(config, self.pcpus.div_ceil(smt), smt);
         let pcpus = host.pcpus.len();
         for v in 0..self.vcpus {
             let allowed = if self.floating { (0..pcpus).collect() } else { vec![v % pcpus] };
@@ -193,8 +193,7 @@ impl Case {
             thread.realtime = true;
             host.threads.push(thread);
         }
-        let class = Class::Scx { policies: self.policies };
-        let mut guest = GuestConfig::new(self.vcpus, class);
+        let mut guest = GuestConfig::new(self.vcpus, self.policies);
         guest.steal_clock = self.steal_clock;
         guest.wait_bound_ns = self.wait_bound_ms * MS;
         guest.queued_wakeup = self.queued_wakeup;
@@ -271,17 +270,16 @@ impl Case {
         run(s, tasks, self.length_ms * MS)
     }
 
-    /// Run it, and twice if all seems well. Return what went wrong, and the number of events.
+    /// Run it, and again if all is well. Return what failed, if anything, and the first run's outcome.
     ///
     /// # Errors
     /// Those of [`run`].
-    pub fn check(&self) -> anyhow::Result<(Option<Failure>, u64)> {
+    pub fn check(&self) -> anyhow::Result<(Option<Failure>, Outcome)> {
         let first = self.run(false)?;
-        if let Some(violation) = first.violation {
-            return Ok((Some(Failure::Violation(violation.what)), first.events));
-        }
-        let again = self.run(false)?;
-        let failure = (again.hash != first.hash).then_some(Failure::NotReproducible);
-        Ok((failure, first.events))
+        let failure = match &first.violation {
+            Some(violation) => Some(Failure::Violation(violation.what.clone())),
+            None => (self.run(false)?.hash != first.hash).then_some(Failure::NotReproducible),
+        };
+        Ok((failure, first))
     }
 }

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use super::case::{Case, CaseCompetitor, CaseEvent, CaseTask, SEMAPHORES, Step, What};
-use crate::arm::all_policies;
+use crate::bpf::ALL_POLICIES;
 
 struct Dice(ChaCha8Rng);
 
@@ -65,7 +65,7 @@ pub fn generate(seed: u64) -> Case {
         floating: dice.one_in(2),
         host_slice_us: 500 + dice.below(8000),
         steal_clock: dice.one_in(2),
-        policies: if dice.one_in(3) { dice.0.next_u64() & all_policies() } else { all_policies() },
+        policies: if dice.one_in(3) { dice.0.next_u64() & ALL_POLICIES } else { ALL_POLICIES },
         wait_bound_ms: 100 + dice.below(200),
         queued_wakeup: !dice.one_in(3),
         absurd_inputs: false,
@@ -127,7 +127,7 @@ fn what(dice: &mut Dice, vcpus: usize, pcpus: usize, tasks: usize) -> What {
         3 => What::Nice { task, nice: dice.nice() },
         4 => What::Policy { task, best_effort: dice.one_in(2) },
         5 | 6 => What::Online { vcpu, online: dice.one_in(2) },
-        7 => What::Policies { bits: dice.0.next_u64() & all_policies() },
+        7 => What::Policies { bits: dice.0.next_u64() & ALL_POLICIES },
         8 => What::Inputs { vcpu, seed: dice.0.next_u64() },
         _ => What::Move { vcpu, pcpu: dice.index(pcpus) },
     }

@@ -8,7 +8,7 @@ use super::task::{Policy, State, TaskId, load_weight, scx_weight};
 use super::vcpu::{Irq, VcpuId};
 use crate::bpf::call::{self, Callback};
 use crate::exec::{Lock, current, lock, unlock};
-use crate::guest::{eevdf, scx};
+use crate::guest::scx;
 use crate::record::What;
 use crate::sim::{Sim, sim};
 
@@ -86,30 +86,23 @@ fn change_task(t: TaskId, number: u64, change: impl FnOnce(&mut Sim)) {
         s.note(What::Attr, t as u64, number);
     });
     let (queued, running) = sim(|s| (s.tasks[t].on_rq, s.vcpus[cpu].curr == Some(t)));
-    let loaded = sim(|s| s.guest.scx_loaded);
     let waits = sim(|s| s.tasks[t].waits_since);
     if queued {
         deactivate(t, cpu, 0);
     }
     sim(change);
-    if loaded {
-        let callback = if number == 0 { Callback::SetCpumask } else { Callback::SetWeight };
-        let argument = sim(|s| match callback {
-            Callback::SetCpumask => (&raw const s.task(t).raw.cpus_mask) as u64,
-            _ => u64::from(s.tasks[t].raw.scx.weight),
-        });
-        call::call(callback, &[call::pointer(t), argument]);
-    }
+    let callback = if number == 0 { Callback::SetCpumask } else { Callback::SetWeight };
+    let argument = sim(|s| match callback {
+        Callback::SetCpumask => (&raw const s.task(t).raw.cpus_mask) as u64,
+        _ => u64::from(s.tasks[t].raw.scx.weight),
+    });
+    call::call(callback, &[call::pointer(t), argument]);
     if queued {
-        match (running, loaded) {
-            // A running task goes back by way of the local queue, and is set running at once.
-            (true, true) => scx::restore_running(t, cpu),
-            (true, false) => sim(|s| {
-                eevdf::enqueue(s, cpu, t);
-                s.vcpu(cpu).fair.queue.retain(|other| *other != t);
-                s.task(t).on_rq = true;
-            }),
-            (false, _) => activate(t, cpu, 0),
+        if running {
+            // It goes back by way of the local queue, and is set running at once.
+            scx::restore_running(t, cpu);
+        } else {
+            activate(t, cpu, 0);
         }
         sim(|s| s.task(t).waits_since = waits);
     }
@@ -146,7 +139,6 @@ fn move_queued(t: TaskId, from: VcpuId) {
     let to = sim(|s| {
         let to = s.allowed_or_fallback(t, from);
         s.task(t).cpu = to;
-        s.task(t).counts.migrations += 1;
         s.task(t).waits_since = waits;
         to
     });
@@ -184,14 +176,7 @@ pub fn evict(v: VcpuId) {
         unlock_rq(v);
         return;
     }
-    if sim(|s| s.guest.scx_loaded) {
-        scx::put_prev(v, t, Some(t));
-    } else {
-        sim(|s| {
-            eevdf::update_curr(s, v);
-            s.vcpu(v).fair.queue.push(t);
-        });
-    }
+    scx::put_prev(v, t, Some(t));
     sim(|s| {
         s.switch_to_stopper(v);
         s.unlock(Lock::OnCpu(t));
@@ -254,8 +239,7 @@ fn take_down(v: VcpuId) {
 fn push_away(v: VcpuId) {
     while let Some(t) = sim(|s| {
         let vcpu = &s.vcpus[v];
-        let mut waiting = vcpu.scx.local.iter().chain(&vcpu.fair.queue).copied();
-        waiting.find(|t| vcpu.curr != Some(*t))
+        vcpu.scx.local.iter().copied().find(|t| vcpu.curr != Some(*t))
     }) {
         move_queued(t, v);
         lock(Lock::Rq(v));
@@ -265,9 +249,6 @@ fn push_away(v: VcpuId) {
 
 /// A scheduler that has only one of the two hotplug callbacks is ejected, to be loaded again.
 fn notify(callback: Callback, v: VcpuId) {
-    if !sim(|s| s.guest.scx_loaded) {
-        return;
-    }
     if call::has(callback) {
         call::call(callback, &[v as u64]);
     } else {
@@ -279,9 +260,7 @@ impl Sim {
     fn reweigh(&mut self, t: TaskId) {
         let task = self.task(t);
         let policy = if task.best_effort() { Policy::Idle } else { Policy::Normal };
-        let weight = load_weight(task.raw.static_prio - 120, policy);
-        task.fair.weight = weight;
-        task.raw.scx.weight = scx_weight(weight);
+        task.raw.scx.weight = scx_weight(load_weight(task.raw.static_prio - 120, policy));
     }
 
     /// The running task of `v` is preempted by the stopper.
@@ -294,6 +273,5 @@ impl Sim {
             task.last_pcpu = pcpu;
             task.waits_since.get_or_insert(now);
         }
-        self.vcpu(v).idle_since = Some(now);
     }
 }

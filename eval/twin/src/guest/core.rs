@@ -3,7 +3,7 @@
 
 use super::task::{NewTask, State, Task, TaskId};
 use super::vcpu::{Irq, Mode, VcpuId};
-use super::{eevdf, irq, mask_next_and, mask_test, scx, scx_dispatch};
+use super::{irq, mask_next_and, mask_test, scx, scx_dispatch};
 use crate::exec::{Lock, current, lock, spend, suspend, unlock, wait_until_free};
 use crate::record::What;
 use crate::sim::{Ns, Sim, sim};
@@ -36,7 +36,6 @@ fn halt(v: VcpuId) {
     sim(|s| {
         s.stop_tick(v);
         s.vcpu(v).mode = Mode::Halted;
-        s.vcpu(v).counts.halts += 1;
         s.note(What::Halt, 0, 0);
         s.host_block(v);
     });
@@ -45,38 +44,23 @@ fn halt(v: VcpuId) {
 
 /// Run the present task until an interrupt, or until it does something.
 fn run(v: VcpuId, t: TaskId) {
-    let spins = sim(|s| {
-        let task = &s.tasks[t];
-        let (left, spin) = (task.left_ns, task.spin_on);
-        if let Some(flag) = spin {
-            if s.world.flag_is_up(flag) {
-                s.task(t).spin_on = None;
-                s.task(t).left_ns = 0;
-                return None;
-            }
-            s.begin(v, Mode::UserSpin, left);
-        } else if left > 0 {
+    let left = sim(|s| {
+        let left = s.tasks[t].left_ns;
+        if left > 0 {
             s.begin(v, Mode::User, left);
-        } else {
-            return None;
         }
-        Some((left, spin))
+        left
     });
-    let Some((before, spins)) = spins else {
+    if left == 0 {
         let op = sim(|s| s.next_op(t));
         return perform(v, t, op);
-    };
+    }
     suspend();
     sim(|s| {
-        let left = s.vcpu(v).left_ns;
+        let rest = s.vcpu(v).left_ns;
         let task = s.task(t);
-        task.left_ns = left;
-        match spins {
-            None => task.counts.work_ns += before.saturating_sub(left),
-            // The patience of a spinner has ended: it goes on without the flag.
-            Some(_) if before > 0 && left == 0 => task.spin_on = None,
-            Some(_) => {}
-        }
+        task.left_ns = rest;
+        task.counts.work_ns += left.saturating_sub(rest);
     });
 }
 
@@ -84,11 +68,6 @@ fn run(v: VcpuId, t: TaskId) {
 fn perform(v: VcpuId, t: TaskId, op: Op) {
     match op {
         Op::Compute(ns) => sim(|s| s.task(t).left_ns += ns),
-        Op::Spin { flag, limit_ns } => sim(|s| {
-            s.task(t).spin_on = Some(flag);
-            s.task(t).left_ns = limit_ns;
-        }),
-        Op::Raise(flag) => sim(|s| s.raise_flag(flag)),
         Op::SleepUntil(at) => {
             spend(sim(|s| s.costs.syscall_ns));
             sim(|s| {
@@ -118,11 +97,6 @@ fn perform(v: VcpuId, t: TaskId, op: Op) {
         }
         Op::MigrateDisable(on) => super::attrs::migrate_disable(v, t, on),
         Op::Flush => irq::flush_tlb(v, t),
-        Op::Fork(new) => {
-            spend(sim(|s| s.costs.syscall_ns));
-            fork(*new);
-        }
-        Op::Attr(change) => super::attrs::apply(change),
         Op::Exit => {
             sim(|s| s.task(t).state = State::Dead);
             schedule();
@@ -133,22 +107,8 @@ fn perform(v: VcpuId, t: TaskId, op: Op) {
 fn yield_task(v: VcpuId, t: TaskId) {
     lock(Lock::Rq(v));
     sim(|s| s.update_clock(v));
-    if sim(|s| s.guest.scx_loaded) {
-        scx::yield_task(v, t);
-    } else {
-        sim(|s| eevdf::yield_task(s, v, t));
-    }
+    scx::yield_task(v, t);
     unlock_rq(v);
-}
-
-/// Create a task and wake it, from the present vCPU.
-pub fn fork(new: NewTask) {
-    let t = sim(|s| {
-        let v = s.current;
-        s.add_task(new, v)
-    });
-    scx::init_task(t);
-    wake(t, 0);
 }
 
 /// Free the lock of a runqueue.
@@ -192,12 +152,7 @@ pub fn wake(t: TaskId, wake_flags: u64) -> bool {
         select_cpu(t, wake_flags | WAKE_TTWU)
     };
     sim(|s| {
-        let task = s.task(t);
-        if task.cpu != cpu {
-            task.counts.migrations += 1;
-        }
         s.task(t).cpu = cpu;
-        s.task(t).counts.wakeups += 1;
         s.note(What::Wake, t as u64, cpu as u64);
     });
     if left || sim(|s| s.leaves_wakeup_to(cpu, t)) {
@@ -242,12 +197,8 @@ fn activate_woken(t: TaskId, cpu: VcpuId, flags: u64) {
     sim(|s| s.update_clock(cpu));
     activate(t, cpu, flags | ENQ_WAKEUP);
     sim(|s| s.task(t).state = State::Runnable);
-    if sim(|s| s.guest.scx_loaded) {
-        // sched_ext has no wakeup_preempt; idle is a lower class.
-        if sim(|s| s.vcpu(cpu).curr.is_none()) {
-            resched(cpu);
-        }
-    } else if sim(|s| eevdf::wakeup_preempts(s, cpu, t)) {
+    // sched_ext has no wakeup_preempt; idle is a lower class.
+    if sim(|s| s.vcpu(cpu).curr.is_none()) {
         resched(cpu);
     }
     unlock_rq(cpu);
@@ -258,10 +209,8 @@ fn select_cpu(t: TaskId, wake_flags: u64) -> (VcpuId, u64) {
     let (pinned, prev) = sim(|s| (s.tasks[t].pinned(), s.tasks[t].cpu));
     let (cpu, flags) = if pinned {
         (sim(|s| s.first_allowed(t)).unwrap_or(prev), 0)
-    } else if sim(|s| s.guest.scx_loaded) {
-        (scx::select_cpu(t, prev, wake_flags), ENQ_CPU_SELECTED)
     } else {
-        (eevdf::select_cpu(t, prev, wake_flags), ENQ_CPU_SELECTED)
+        (scx::select_cpu(t, prev, wake_flags), ENQ_CPU_SELECTED)
     };
     (sim(|s| s.allowed_or_fallback(t, cpu)), flags)
 }
@@ -274,22 +223,12 @@ pub fn activate(t: TaskId, cpu: VcpuId, flags: u64) {
         task.on_rq = true;
         task.waits_since.get_or_insert(now);
     });
-    if sim(|s| s.guest.scx_loaded) {
-        scx::enqueue_task(t, cpu, flags);
-    } else {
-        spend(sim(|s| s.costs.queue_ns));
-        sim(|s| eevdf::enqueue(s, cpu, t));
-    }
+    scx::enqueue_task(t, cpu, flags);
 }
 
 /// Take `t` off the runqueue of `cpu`, whose lock is held.
 pub fn deactivate(t: TaskId, cpu: VcpuId, flags: u64) {
-    if sim(|s| s.guest.scx_loaded) {
-        scx::dequeue_task(t, cpu, flags);
-    } else {
-        spend(sim(|s| s.costs.queue_ns));
-        sim(|s| eevdf::dequeue(s, cpu, t));
-    }
+    scx::dequeue_task(t, cpu, flags);
     sim(|s| {
         s.task(t).on_rq = false;
         s.task(t).waits_since = None;
@@ -310,8 +249,7 @@ pub fn resched(cpu: VcpuId) {
 
 pub fn send_ipi(cpu: VcpuId, irq: Irq) {
     sim(|s| {
-        let (v, delay) = (s.current, s.costs.ipi_delay_ns);
-        s.vcpu(v).counts.ipis_sent += 1;
+        let delay = s.costs.ipi_delay_ns;
         s.note(What::Ipi, cpu as u64, 0);
         s.after(delay, crate::sim::Event::Irq { v: cpu, irq });
     });
@@ -334,11 +272,7 @@ pub fn schedule() {
     {
         deactivate(t, v, DEQ_SLEEP);
     }
-    let next = if sim(|s| s.guest.scx_loaded) {
-        scx_dispatch::pick(v, prev)
-    } else {
-        eevdf::pick(v, prev)
-    };
+    let next = scx_dispatch::pick(v, prev);
     if next == prev {
         if prev.is_some() {
             sim(|s| s.continue_ticks(v));
@@ -367,7 +301,7 @@ impl Sim {
     /// Return true if a waker leaves it to `cpu`, which has nothing to run, to activate `t`
     /// (ttwu_queue_cond).
     fn leaves_wakeup_to(&self, cpu: VcpuId, t: TaskId) -> bool {
-        (!self.guest.scx_loaded || self.guest.config.queued_wakeup)
+        self.guest.config.queued_wakeup
             && cpu != self.current
             && self.vcpus[cpu].online
             && self.tasks[t].may_run_on(cpu)
@@ -437,19 +371,12 @@ impl Sim {
             }
         }
         self.vcpu(v).curr = next;
-        self.vcpu(v).counts.switches += 1;
         self.note(
             What::Switch,
             next.map_or(u64::MAX, |t| t as u64),
             prev.map_or(u64::MAX, |t| t as u64),
         );
-        let Some(t) = next else {
-            self.vcpu(v).idle_since = Some(now);
-            return self.costs.switch_ns;
-        };
-        if let Some(since) = self.vcpu(v).idle_since.take() {
-            self.vcpu(v).counts.idle_ns += now - since;
-        }
+        let Some(t) = next else { return self.costs.switch_ns };
         if !self.vcpus[v].online {
             // It came here by a decision from before: pushed away at once (balance_push).
             self.vcpu(v).evict = Some(t);
@@ -464,13 +391,10 @@ impl Sim {
         let task = self.task(t);
         task.raw.on_cpu = 1;
         task.cpu = v;
-        task.counts.switches_in += 1;
         if let Some(since) = task.waits_since.take() {
-            let wait = now - since;
-            task.counts.wait_ns += wait;
-            task.counts.wait_max_ns = task.counts.wait_max_ns.max(wait);
+            task.counts.wait_max_ns = task.counts.wait_max_ns.max(now - since);
         }
-        task.left_ns += if task.spin_on.is_some() { 0 } else { refill };
+        task.left_ns += refill;
         self.costs.switch_ns
     }
 
@@ -478,11 +402,6 @@ impl Sim {
     fn refill_ns(&self, v: VcpuId, t: TaskId) -> Ns {
         let task = &self.tasks[t];
         let (Some(from), Some(to)) = (task.last_pcpu, self.vcpus[v].on_pcpu) else { return 0 };
-        let full = match self.host.distance(from, to) {
-            crate::host::Distance::Same => 0,
-            crate::host::Distance::Llc => self.costs.migrate_llc_ns,
-            crate::host::Distance::Far => self.costs.migrate_far_ns,
-        };
-        full * task.footprint_1024 / 1024
+        if self.host.same_core(from, to) { 0 } else { self.costs.migrate_ns }
     }
 }

@@ -5,7 +5,7 @@ use super::core::{activate_left, send_ipi, unlock_rq, wake};
 use super::task::TaskId;
 use super::timer::Expiry;
 use super::vcpu::{Irq, Mode, VcpuId};
-use super::{eevdf, scx, scx_dispatch};
+use super::{scx, scx_dispatch};
 use crate::bpf::shim::hrtimer;
 use crate::exec::{Lock, current, lock, spend, suspend};
 use crate::record::What;
@@ -19,10 +19,7 @@ pub fn handle_all() {
         let vcpu = s.vcpu(v);
         (!vcpu.pending.is_empty()).then(|| vcpu.pending.remove(0))
     }) {
-        spend(sim(|s| {
-            s.vcpu(v).counts.interrupts += 1;
-            s.costs.interrupt_ns
-        }));
+        spend(sim(|s| s.costs.interrupt_ns));
         match irq {
             Irq::Resched => {}
             Irq::Woken => activate_left(v),
@@ -47,16 +44,9 @@ fn tick(v: VcpuId) {
         s.vcpu(v).curr
     });
     if let Some(t) = curr {
-        if sim(|s| s.guest.scx_loaded) {
-            scx::tick(v, t);
-        } else {
-            eevdf::tick(v);
-        }
+        scx::tick(v, t);
     }
     unlock_rq(v);
-    if !sim(|s| s.guest.scx_loaded) {
-        eevdf::balance_on_tick(v);
-    }
     sim(|s| s.arm_tick(v));
 }
 

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated guest kernel: tasks, runqueues, interrupts and timers, with two scheduling classes:
-//! sched_ext, which runs the scheduler's own source, and a model of EEVDF.
+//! The simulated guest kernel: tasks, runqueues, interrupts and timers. All tasks are in sched_ext, which
+//! runs the scheduler's own source.
 
 pub mod attrs;
 pub mod core;
 pub mod dsq;
-pub mod eevdf;
-pub mod eevdf_place;
 pub mod irq;
 pub mod scx;
 pub mod scx_dispatch;
@@ -20,41 +18,29 @@ use crate::bpf::shim::cpumask;
 use crate::guest::dsq::Dsq;
 use crate::sim::{MS, Ns};
 
-/// Which scheduler the guest runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Class {
-    Eevdf,
-    /// scx_vaware with these policy bits (enum vaware_policy).
-    Scx {
-        policies: u64,
-    },
-}
-
 /// What the guest is.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
     pub nr_vcpus: usize,
-    pub class: Class,
+    /// Bits of enum vaware_policy.
+    pub policies: u64,
     /// 1 s / HZ. Debian's cloud kernels have HZ 250.
     pub tick_ns: Ns,
     /// The hypervisor announces KVM's steal clock.
     pub steal_clock: bool,
-    /// CONFIG_PARAVIRT_TIME_ACCOUNTING: off in Debian's kernels.
-    pub paravirt_time: bool,
     pub wait_bound_ns: Ns,
-    /// The kernel can leave it to idle vCPUs to activate what wakes on them, under sched_ext as well
+    /// The kernel can leave it to idle vCPUs to activate what wakes on them
     /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
     pub queued_wakeup: bool,
 }
 
 impl GuestConfig {
-    pub fn new(nr_vcpus: usize, class: Class) -> Self {
+    pub fn new(nr_vcpus: usize, policies: u64) -> Self {
         Self {
             nr_vcpus,
-            class,
+            policies,
             tick_ns: 4 * MS,
             steal_clock: false,
-            paravirt_time: false,
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
         }
@@ -64,7 +50,6 @@ impl GuestConfig {
 /// State of the guest that is no vCPU's and no task's.
 pub struct Guest {
     pub config: GuestConfig,
-    pub scx_loaded: bool,
     /// The kernel schedules itself: ops are not called.
     pub bypass: bool,
     pub dsqs: BTreeMap<u64, Dsq>,
@@ -85,7 +70,6 @@ impl Guest {
         }
         Self {
             config,
-            scx_loaded: false,
             bypass: false,
             dsqs: BTreeMap::new(),
             global: Dsq::default(),

@@ -280,7 +280,7 @@ pub fn put_prev(v: VcpuId, t: TaskId, next: Option<TaskId>) {
 pub fn set_next(v: VcpuId, t: TaskId) {
     take_out(t);
     sim(|s| {
-        let clock = s.task_clock(v);
+        let clock = s.vcpus[v].clock;
         s.vcpu(v).scx.exec_start = clock;
     });
     call::call(Callback::Running, &[call::pointer(t)]);
@@ -311,7 +311,7 @@ pub fn yield_task(v: VcpuId, t: TaskId) {
 
 /// `t` joins the scheduler [scx_init_task, scx_enable_task].
 pub fn init_task(t: TaskId) {
-    if !sim(|s| s.guest.scx_loaded && !std::mem::replace(&mut s.task(t).enabled, true)) {
+    if !sim(|s| !std::mem::replace(&mut s.task(t).enabled, true)) {
         return;
     }
     let args = crate::bpf::shim::scx_init_task_args { fork: true };
@@ -325,7 +325,7 @@ pub fn init_task(t: TaskId) {
 
 /// `t` has exited [scx_exit_task].
 pub fn exit_task(t: TaskId) {
-    if sim(|s| s.guest.scx_loaded && std::mem::take(&mut s.task(t).enabled)) {
+    if sim(|s| std::mem::take(&mut s.task(t).enabled)) {
         let args = crate::bpf::shim::scx_exit_task_args { cancelled: false };
         call::call(Callback::Disable, &[call::pointer(t)]);
         call::call(Callback::ExitTask, &[call::pointer(t), (&raw const args) as u64]);
@@ -349,7 +349,7 @@ impl Sim {
 
     /// Charge the running task's slice [update_curr_scx].
     pub fn update_curr(&mut self, v: VcpuId) {
-        let clock = self.task_clock(v);
+        let clock = self.vcpus[v].clock;
         let Some(t) = self.vcpu(v).curr else { return };
         let start = std::mem::replace(&mut self.vcpu(v).scx.exec_start, clock);
         let ran = clock.saturating_sub(start);

@@ -136,7 +136,6 @@ fn migrate(v: VcpuId, t: TaskId, to: VcpuId, flags: u64) -> bool {
             s.task(t).holding = None;
             if from != to {
                 s.task(t).cpu = to;
-                s.task(t).counts.migrations += 1;
                 // Whoever looks for the task now finds it where it goes.
                 s.task(t).holding = Some(v);
             }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! A task of the guest.
 
-use super::eevdf::FairEntity;
 use super::vcpu::VcpuId;
 use crate::bpf::shim::{cpumask, task_struct};
 use crate::host::PcpuId;
@@ -47,10 +46,6 @@ pub enum Policy {
 pub struct TaskCounts {
     /// Work done, at full speed.
     pub work_ns: Ns,
-    pub wakeups: u64,
-    pub switches_in: u64,
-    pub migrations: u64,
-    pub wait_ns: Ns,
     pub wait_max_ns: Ns,
 }
 
@@ -64,13 +59,9 @@ pub struct Task {
     pub cpu: VcpuId,
     /// User work that is left of its present step.
     pub left_ns: Ns,
-    /// It spins until this flag has been raised so often, see [`crate::work::Op::Spin`].
-    pub spin_on: Option<(usize, u64)>,
     pub process: usize,
     /// Its present vCPU alone, while it has disabled migration.
     narrow: Box<cpumask>,
-    /// How much of the migration costs it pays, in 1/1024: its working set.
-    pub footprint_1024: u64,
     pub last_pcpu: Option<PcpuId>,
     /// When it became runnable or was switched out, if it waits.
     pub waits_since: Option<Ns>,
@@ -85,7 +76,6 @@ pub struct Task {
     pub holding: Option<VcpuId>,
     pub enabled: bool,
 
-    pub fair: FairEntity,
     pub counts: TaskCounts,
 }
 
@@ -99,7 +89,6 @@ pub struct NewTask {
     pub kthread: bool,
     /// None: all vCPUs.
     pub allowed: Option<Vec<VcpuId>>,
-    pub footprint_1024: u64,
 }
 
 impl NewTask {
@@ -112,7 +101,6 @@ impl NewTask {
             policy: Policy::Normal,
             kthread: false,
             allowed: None,
-            footprint_1024: 1024,
         }
     }
 }
@@ -160,10 +148,8 @@ impl Task {
             on_rq: false,
             cpu: 0,
             left_ns: 0,
-            spin_on: None,
             narrow: Box::default(),
             process: new.process,
-            footprint_1024: new.footprint_1024,
             last_pcpu: None,
             waits_since: None,
             place: Place::Nowhere,
@@ -172,10 +158,8 @@ impl Task {
             ops_state: OpsState::None,
             holding: None,
             enabled: false,
-            fair: FairEntity::default(),
             counts: TaskCounts::default(),
         };
-        task.fair.weight = load_weight(new.nice, new.policy);
         task.set_allowed(&new.allowed.unwrap_or_else(|| (0..nr_vcpus).collect()));
         task
     }

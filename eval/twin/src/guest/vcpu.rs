@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 
-use super::eevdf::FairRq;
 use super::scx::ScxRq;
 use super::task::TaskId;
 use crate::host::PcpuId;
@@ -16,8 +15,6 @@ pub type VcpuId = usize;
 pub enum Mode {
     /// A task computes; interrupts end it.
     User,
-    /// A task spins until another wakes it up or its patience ends; interrupts end it.
-    UserSpin,
     /// The kernel works; interrupts wait.
     Kernel,
     /// The kernel spins for a lock; interrupts wait.
@@ -31,16 +28,12 @@ pub enum Mode {
 impl Mode {
     /// Return true if an interrupt is handled at once.
     pub fn interruptible(self) -> bool {
-        matches!(self, Self::User | Self::UserSpin | Self::CallWait)
+        matches!(self, Self::User | Self::CallWait)
     }
 
-    /// Return true if the wait ends by the passing of time, of which `left_ns` is left.
-    pub fn is_timed(self, left_ns: Ns) -> bool {
-        match self {
-            Self::User | Self::Kernel => true,
-            Self::UserSpin => left_ns > 0,
-            Self::Spin | Self::CallWait | Self::Halted => false,
-        }
+    /// Return true if the wait ends by the passing of time.
+    pub fn is_timed(self) -> bool {
+        matches!(self, Self::User | Self::Kernel)
     }
 }
 
@@ -60,13 +53,8 @@ pub enum Irq {
 /// Counts of one vCPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VcpuCounts {
-    pub switches: u64,
-    pub interrupts: u64,
-    pub ipis_sent: u64,
-    pub idle_ns: Ns,
     /// Time spent waiting for locks, stops included.
     pub spin_ns: Ns,
-    pub halts: u64,
 }
 
 /// One vCPU of the guest.
@@ -93,10 +81,8 @@ pub struct Vcpu {
     /// The runqueue's clock, and whether it was read since the lock was taken.
     pub clock: Ns,
     pub clock_valid: bool,
-    /// Stolen time that the runqueue's task clock leaves out, if the kernel can (see [`Sim::task_clock`]).
     pub tick_on: bool,
     pub tick_gen: u64,
-    pub idle_since: Option<Ns>,
     /// Vcpus that have not answered this one's call yet.
     pub calls_open: usize,
     /// Where the last search for an idle vCPU ended, as in cpumask_any_and_distribute().
@@ -104,7 +90,6 @@ pub struct Vcpu {
     /// A running task that is to be moved away by the stopper.
     pub evict: Option<TaskId>,
     pub scx: ScxRq,
-    pub fair: FairRq,
     pub counts: VcpuCounts,
 }
 
@@ -127,12 +112,10 @@ impl Vcpu {
             clock_valid: false,
             tick_on: false,
             tick_gen: 0,
-            idle_since: Some(0),
             calls_open: 0,
             distribute: 0,
             evict: None,
             scx: ScxRq::default(),
-            fair: FairRq::default(),
             counts: VcpuCounts::default(),
         }
     }
@@ -162,7 +145,7 @@ impl Sim {
         let at_once = match vcpu.mode {
             Mode::Spin | Mode::Halted => true,
             Mode::CallWait => vcpu.calls_open == 0 || !vcpu.pending.is_empty(),
-            Mode::User | Mode::UserSpin => !vcpu.pending.is_empty() || vcpu.mode == Mode::UserSpin,
+            Mode::User => !vcpu.pending.is_empty(),
             Mode::Kernel => false,
         };
         if at_once {
@@ -202,16 +185,5 @@ impl Sim {
         let vcpu = self.vcpu(v);
         vcpu.clock = vcpu.clock.max(now);
         vcpu.clock_valid = true;
-    }
-
-    /// The runqueue's clock without stolen time where the kernel has PARAVIRT_TIME_ACCOUNTING and the
-    /// hypervisor a steal clock: what slices are counted by.
-    pub fn task_clock(&self, v: VcpuId) -> Ns {
-        let clock = self.vcpus[v].clock;
-        if self.guest.config.paravirt_time && self.guest.config.steal_clock {
-            clock.saturating_sub(self.host.stolen_ns(v))
-        } else {
-            clock
-        }
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The host's scheduler: who runs on a pCPU, by weighted virtual run time, with slices and wake-up
+//! The host's scheduler: who runs on a pCPU, by virtual run time, with slices and wake-up
 //! preemption; real-time threads before all others.
 
 use super::{HostEvent, PcpuId, ThreadId, ThreadKind, ThreadState};
@@ -18,12 +18,8 @@ impl Sim {
         let ran = now - thread.since;
         thread.since = now;
         thread.run_ns += ran;
-        thread.vruntime += ran * 1024 / thread.weight.max(1);
-        let (vruntime, group) = (thread.vruntime, thread.group);
-        if let Some(group) = group {
-            let group = &mut self.host.groups[group];
-            group.left_ns = group.left_ns.saturating_sub(ran);
-        }
+        thread.vruntime += ran;
+        let vruntime = thread.vruntime;
         let waiting = self.host.pcpus[p].queue.iter().map(|t| self.host.threads[*t].vruntime);
         let least = waiting.fold(vruntime, u64::min);
         let pcpu = &mut self.host.pcpus[p];
@@ -62,13 +58,9 @@ impl Sim {
         if let ThreadKind::Vcpu(v) = thread.kind {
             self.vcpu_stops(v, !wants);
         }
-        let group = self.host.threads[t].group;
         self.set_curr(p, None);
         if let ThreadState::Ready(_) = state {
             self.host.pcpus[p].queue.push(t);
-        }
-        if let Some(group) = group {
-            self.arm_quota(group);
         }
     }
 
@@ -83,7 +75,7 @@ impl Sim {
             thread.wait_ns += now - since;
         }
         let moved = std::mem::replace(&mut thread.last_pcpu, p) != p;
-        let (kind, group) = (thread.kind, thread.group);
+        let kind = thread.kind;
         let cold = moved || self.host.pcpus[p].last.is_some_and(|last| last != t);
         self.set_curr(p, Some(t));
         if let ThreadKind::Vcpu(v) = kind {
@@ -91,9 +83,6 @@ impl Sim {
         }
         if !self.host.pcpus[p].queue.is_empty() {
             self.arm_slice(p);
-        }
-        if let Some(group) = group {
-            self.arm_quota(group);
         }
     }
 
@@ -153,12 +142,6 @@ impl Sim {
         }
         let now = self.now;
         self.thread(t).waits_since = Some(now);
-        if let Some(group) = self.thread(t).group
-            && self.host.groups[group].throttled
-        {
-            self.thread(t).state = ThreadState::Throttled;
-            return;
-        }
         let p = self.host.choose_pcpu(t);
         let (from, bonus) = (self.host.threads[t].last_pcpu, self.host.config.sleeper_bonus_ns);
         self.rebase(t, from, p);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The simulated host: pCPUs with SMT, LLC domains and sockets, and the threads that run on them:
-//! vCPUs, and whatever competes with them.
+//! The simulated host: pCPUs, with or without SMT, and the threads that run on them: vCPUs, and
+//! whatever competes with them.
 
 pub mod fair;
 pub mod load;
@@ -29,26 +29,13 @@ pub enum HostEvent {
     Toggle {
         thread: ThreadId,
     },
-    /// A group's period begins.
-    Refill {
-        group: usize,
-    },
-    /// A group has used up its quota.
-    QuotaOut {
-        group: usize,
-        r#gen: u64,
-    },
     Balance,
 }
 
 /// A hardware thread.
 #[derive(Clone, Debug)]
 pub struct Pcpu {
-    pub llc: usize,
-    pub socket: usize,
     pub sibling: Option<PcpuId>,
-    /// Speed when the sibling is idle; 1024 is nominal.
-    pub speed_1024: u64,
     pub curr: Option<ThreadId>,
     pub queue: Vec<ThreadId>,
     pub min_vruntime: u64,
@@ -88,8 +75,6 @@ pub enum ThreadState {
     Waking,
     Ready(PcpuId),
     Running(PcpuId),
-    /// Its group has used up its quota.
-    Throttled,
 }
 
 /// A thread of the host.
@@ -97,11 +82,8 @@ pub enum ThreadState {
 pub struct Thread {
     pub kind: ThreadKind,
     pub allowed: Vec<PcpuId>,
-    /// 1024 is nice 0.
-    pub weight: u64,
     /// Runs before all threads that are not real-time, as under SCHED_FIFO.
     pub realtime: bool,
-    pub group: Option<usize>,
     pub state: ThreadState,
     pub last_pcpu: PcpuId,
     pub vruntime: u64,
@@ -124,9 +106,7 @@ impl Thread {
             kind,
             last_pcpu: allowed.first().copied().unwrap_or(0),
             allowed,
-            weight: 1024,
             realtime: false,
-            group: None,
             state: ThreadState::Sleeping,
             vruntime: 0,
             since: 0,
@@ -139,20 +119,10 @@ impl Thread {
     }
 }
 
-/// Threads that share a quota per period (cpu.max).
-#[derive(Clone, Debug)]
-pub struct Group {
-    pub quota_ns: Ns,
-    pub period_ns: Ns,
-    pub left_ns: u64,
-    pub throttled: bool,
-    pub r#gen: u64,
-}
-
 /// How the host's fair scheduler is set.
 #[derive(Clone, Copy, Debug)]
 pub struct HostConfig {
-    /// What a thread runs before another of its weight has a turn (base_slice_ns; vSched calls it
+    /// What a thread runs before another has a turn (base_slice_ns; vSched calls it
     /// the vCPU's active period).
     pub slice_ns: Ns,
     /// How far behind a waking thread must be to preempt.
@@ -180,69 +150,39 @@ impl Default for HostConfig {
     }
 }
 
-/// How far apart two pCPUs are, by what they share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Distance {
-    Same,
-    Llc,
-    Far,
-}
-
 /// The host.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     pub config: HostConfig,
     pub pcpus: Vec<Pcpu>,
     pub threads: Vec<Thread>,
-    pub groups: Vec<Group>,
     balances: u64,
 }
 
 impl Host {
-    /// A host of `sockets` x `llcs` (each) x `cores` (each) x `smt` hardware threads, numbered with
-    /// the siblings next to each other.
-    pub fn new(config: HostConfig, sockets: usize, llcs: usize, cores: usize, smt: usize) -> Self {
-        let mut pcpus = Vec::new();
-        for socket in 0..sockets {
-            for llc in 0..llcs {
-                for _ in 0..cores {
-                    for thread in 0..smt {
-                        let id = pcpus.len();
-                        let sibling = (smt == 2).then(|| if thread == 0 { id + 1 } else { id - 1 });
-                        pcpus.push(Pcpu {
-                            llc: socket * llcs + llc,
-                            socket,
-                            sibling,
-                            speed_1024: 1024,
-                            curr: None,
-                            queue: Vec::new(),
-                            min_vruntime: 0,
-                            r#gen: 0,
-                            slice_armed: false,
-                            last: None,
-                        });
-                    }
-                }
-            }
-        }
-        Self { config, pcpus, ..Self::default() }
+    /// A host of `cores` x `smt` (1 or 2) hardware threads, numbered with the siblings next to each
+    /// other.
+    pub fn new(config: HostConfig, cores: usize, smt: usize) -> Self {
+        let pcpu = |id: PcpuId| Pcpu {
+            sibling: (smt == 2).then_some(id ^ 1),
+            curr: None,
+            queue: Vec::new(),
+            min_vruntime: 0,
+            r#gen: 0,
+            slice_armed: false,
+            last: None,
+        };
+        Self { config, pcpus: (0..cores * smt).map(pcpu).collect(), ..Self::default() }
     }
 
-    pub fn distance(&self, a: PcpuId, b: PcpuId) -> Distance {
-        if a == b || self.pcpus[a].sibling == Some(b) {
-            Distance::Same
-        } else if self.pcpus[a].llc == self.pcpus[b].llc {
-            Distance::Llc
-        } else {
-            Distance::Far
-        }
+    pub fn same_core(&self, a: PcpuId, b: PcpuId) -> bool {
+        a == b || self.pcpus[a].sibling == Some(b)
     }
 
     /// Speed of `p` now, 1024 being nominal.
     pub fn speed_1024(&self, p: PcpuId) -> u64 {
-        let pcpu = &self.pcpus[p];
-        let shared = pcpu.sibling.is_some_and(|sibling| self.pcpus[sibling].curr.is_some());
-        if shared { pcpu.speed_1024 * self.config.smt_1024 / 1024 } else { pcpu.speed_1024 }
+        let shared = |sibling: PcpuId| self.pcpus[sibling].curr.is_some();
+        if self.pcpus[p].sibling.is_some_and(shared) { self.config.smt_1024 } else { 1024 }
     }
 
     /// Time that the hypervisor took from a vCPU, up to when it last began to run.
@@ -263,18 +203,13 @@ impl Sim {
             HostEvent::Slice { p, r#gen } => self.slice_ends(p, r#gen),
             HostEvent::Wake { thread } => self.thread_ready(thread),
             HostEvent::Toggle { thread } => self.toggle(thread),
-            HostEvent::Refill { group } => self.refill(group),
-            HostEvent::QuotaOut { group, r#gen } => self.quota_out(group, r#gen),
             HostEvent::Balance => self.host_balance(),
         }
     }
 
-    /// Let the host begin: periods, competitors, balancing.
+    /// Let the host begin: competitors, balancing.
     pub fn start_host(&mut self) {
         use crate::sim::Event;
-        for group in 0..self.host.groups.len() {
-            self.at(0, Event::Host(HostEvent::Refill { group }));
-        }
         for thread in 0..self.host.threads.len() {
             match self.host.threads[thread].kind {
                 ThreadKind::Vcpu(_) => {}

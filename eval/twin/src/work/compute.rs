@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! CPU-bound work: threads that compute in chunks without end (sysbench cpu, best-effort background),
-//! and programs given as a list of steps.
+//! CPU-bound work: threads that compute in chunks without end (sysbench cpu, best-effort background).
 
 use super::{Op, Program};
 use crate::sim::{Ns, Sim};
@@ -24,33 +23,5 @@ impl Program for Compute {
             s.tally(&self.tally, self.chunk_ns);
         }
         Op::Compute(self.chunk_ns)
-    }
-}
-
-/// Computes `work_ns` in all, then exits; the time that took is tallied.
-pub struct Finite {
-    pub tally: String,
-    pub work_ns: Ns,
-    begun: Option<Ns>,
-}
-
-impl Finite {
-    pub fn new(tally: impl Into<String>, work_ns: Ns) -> Self {
-        Self { tally: tally.into(), work_ns, begun: None }
-    }
-}
-
-impl Program for Finite {
-    fn next(&mut self, s: &mut Sim) -> Op {
-        match self.begun {
-            None => {
-                self.begun = Some(s.now);
-                Op::Compute(self.work_ns)
-            }
-            Some(begun) => {
-                s.tally(&self.tally, s.now - begun);
-                Op::Exit
-            }
-        }
     }
 }

@@ -3,18 +3,13 @@
 
 pub mod barrier;
 pub mod compute;
-pub mod pairs;
-pub mod pipeline;
 pub mod requests;
-pub mod shootdown;
-pub mod spec;
+pub mod timers;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::guest::attrs::Change;
-use crate::guest::task::{NewTask, State, TaskId};
-use crate::guest::vcpu::Mode;
-use crate::sim::{Event, Ns, Sim};
+use crate::guest::task::{State, TaskId};
+use crate::sim::{Ns, Sim};
 
 /// A step of a program.
 pub enum Op {
@@ -29,20 +24,11 @@ pub enum Op {
         count: u32,
         sync: bool,
     },
-    /// Spin until the flag has been raised `flag.1` times in all; for at most `limit_ns` (0: for ever).
-    Spin {
-        flag: (usize, u64),
-        limit_ns: Ns,
-    },
-    Raise(usize),
     Yield,
     /// Disable (true) or enable migration, as kernel code does around per-CPU data.
     MigrateDisable(bool),
     /// Unmap memory: all vCPUs that run the process must answer.
     Flush,
-    Fork(Box<NewTask>),
-    /// Change a task's affinity, weight or policy.
-    Attr(Change),
     Exit,
 }
 
@@ -63,15 +49,13 @@ struct Semaphore {
 pub struct Tally {
     pub count: u64,
     pub sum: u64,
-    pub samples: Vec<u64>,
+    pub max: u64,
 }
 
 /// What tasks share, and what they report.
 #[derive(Default)]
 pub struct World {
     semaphores: Vec<Semaphore>,
-    /// How often each flag was raised.
-    flags: Vec<u64>,
     pub tallies: BTreeMap<String, Tally>,
     /// What happened before this is warm-up, and is not tallied.
     pub warm_up_ns: Ns,
@@ -84,19 +68,6 @@ impl World {
     pub fn semaphore(&mut self, tokens: u64) -> usize {
         self.semaphores.push(Semaphore { tokens, waiters: VecDeque::new() });
         self.semaphores.len() - 1
-    }
-
-    pub fn flag(&mut self) -> usize {
-        self.flags.push(0);
-        self.flags.len() - 1
-    }
-
-    pub fn flag_is_up(&self, (flag, count): (usize, u64)) -> bool {
-        self.flags[flag] >= count
-    }
-
-    pub fn raised(&self, flag: usize) -> u64 {
-        self.flags[flag]
     }
 
     /// Give a token. Return the task that is to be woken for it, if one waits.
@@ -123,22 +94,6 @@ impl Sim {
         false
     }
 
-    /// Raise a flag: those who spin for it and run see it soon, the others when they run again.
-    pub fn raise_flag(&mut self, flag: usize) {
-        self.world.flags[flag] += 1;
-        let delay = self.costs.spin_ns;
-        for v in 0..self.vcpus.len() {
-            let vcpu = &self.vcpus[v];
-            if vcpu.mode == Mode::UserSpin
-                && vcpu.on_pcpu.is_some()
-                && vcpu.curr.is_some_and(|t| self.tasks[t].spin_on.is_some_and(|on| on.0 == flag))
-            {
-                let r#gen = vcpu.r#gen;
-                self.after(delay, Event::Resume { v, r#gen });
-            }
-        }
-    }
-
     /// Report `value` under `name`.
     pub fn tally(&mut self, name: &str, value: u64) {
         if self.now < self.world.warm_up_ns {
@@ -150,7 +105,7 @@ impl Sim {
         if let Some(tally) = self.world.tallies.get_mut(name) {
             tally.count += 1;
             tally.sum += value;
-            tally.samples.push(value);
+            tally.max = tally.max.max(value);
         }
     }
 }
