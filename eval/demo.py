@@ -22,6 +22,7 @@ from paired import arms
 
 ENABLED = b"scx_vaware: enabled"
 STATS_S = 2
+START_LIMIT_S = 300  # loading is slow by emulation, and the host may be busy
 EXIT_FAILED = 1
 LOADS = {
     "many tasks that talk (hackbench)": "while hackbench -g 1 --pipe -l 200; do sleep 1; done",
@@ -78,7 +79,7 @@ def run(vm: Vm, scheduler: str, duration_s: float) -> int:
     listener = threading.Thread(target=show.follow, args=(process,))
     listener.start()
     try:
-        if _came_up(show, arms.ENABLE_TIMEOUT_S):
+        if _came_up(show, START_LIMIT_S):
             show.ended.wait(duration_s)
         during = truth.difference(before, vm.truth())
         ended_early = show.ended.is_set()
