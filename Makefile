@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build install uninstall lint test-unit test-vm test-fresh twin eval eval-report results peers bundle clean
+.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh twin eval eval-report results peers bundle clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -71,8 +71,14 @@ twin: ready-build ## Fuzz the scheduler on a simulated kernel and host, and coun
 	target/release/twin fuzz --seeds $(SEEDS)
 	target/release/twin scale
 
+# A VM by virtual time takes one core of this machine. Those by wall time have it to themselves.
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1 eval/tests
 test-vm: ready-test build ## Run the tests in lab VMs
-	$(PYTHON) -m pytest -q -p no:cacheprovider -m vm --durations=10 eval/tests
+	@set -o pipefail; { $(PYTEST) -n 2 --dist loadfile -m 'vm and not wall and not long' && \
+		$(PYTEST) -m 'vm and wall and not long'; } | tee target/test-durations.txt
+
+test-long: ready-test build ## Run the tests in lab VMs that take long, and say less
+	@set -o pipefail; $(PYTEST) -m 'vm and long' | tee target/test-durations-long.txt
 
 test-fresh: ready-fresh ## Run `make run` and `make test` as a new user of Debian and Ubuntu (SYSTEMS=debian12; hours)
 	@deploy/test-fresh.sh $(SYSTEMS)

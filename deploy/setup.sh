@@ -134,9 +134,10 @@ needs_lab() {
     cat <<END
 QEMU for x86 ($QEMU_WANTED or newer)|QEMU|has_qemu
 virtiofsd|VIRTIOFSD|has_virtiofsd
-libbpf headers (for the imitated steal clock)|libbpf-dev|has_lib libbpf
+libbpf headers (to read the scheduler's maps in a lab VM)|libbpf-dev|has_lib libbpf
 zstd, for a module of Ubuntu's kernels|zstd|[ "$distribution" != ubuntu ] || has zstd
 pytest for /usr/bin/python3|python3-pytest|has_python_module pytest
+pytest-xdist (tests in two VMs at once)|python3-pytest-xdist|has_python_module xdist
 ip (iproute2)|iproute2|has ip
 ps and pgrep (procps)|procps|has pgrep
 C compiler and headers|gcc libc6-dev|has_c_compiler

@@ -9,6 +9,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 
 EVAL = Path(__file__).parents[1]
+FAILED = pytest.StashKey[bool]()
 
 # Under QEMU's TCG a vCPU may run into the breakpoint of a patch of the kernel's text (a static key
 # that flips when a scheduler comes or goes) after the patch is over, which no real CPU does.
@@ -19,6 +20,8 @@ sys.path.insert(0, str(EVAL))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "vm: boots a lab VM (needs root, QEMU and virtiofsd)")
+    config.addinivalue_line("markers", "wall: by wall time, for concurrency; alone on the machine")
+    config.addinivalue_line("markers", "long: a minute or more, and not essential (make test-long)")
     config.pluginmanager.import_plugin("guest_scheduler")  # fixtures: a VM to schedule in
 
 
@@ -36,6 +39,12 @@ def pytest_runtest_protocol(item, nextitem):
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def pytest_runtest_makereport(item, call):
+    """Tell the fixtures of a test that it failed."""
+    if call.excinfo and not call.excinfo.errisinstance(pytest.skip.Exception):
+        item.stash[FAILED] = True
 
 
 def pytest_sessionfinish(session):

@@ -4,15 +4,16 @@
 import itertools
 import re
 import shlex
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGHUP, SIGINT
 
 import pytest
-from lab import CommandTimeout, Handle, LabError, Result, Vm
+from conftest import FAILED
+from lab import CommandTimeout, Handle, LabError, Result, Vm, virtual_time
 from lab.tool import built as built_by_cargo
+from prometheus_tools import value, value_if_known
 
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
 BINARY = "/tmp/scx_vaware"  # in the guest
@@ -20,8 +21,13 @@ CONFIG = "/tmp/scx_vaware.toml"
 DEFAULT_KERNEL = None  # the lab's: on a new machine, what the distribution has
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
+DECISIONS = "scx_vaware_decisions_total"
 METRICS = "curl -sf localhost:9817/metrics"  # in the guest
-LIMIT_S = 180  # far above what anything here takes, even on a host that is busy with other things
+LIMIT_S = 180  # of the guest's time: far above what anything here takes, even by wall time
+# Of virtual time. 4 ns: a guest that idles or spins then takes about as long as it says.
+VIRTUAL = virtual_time.Options(seed=1, ns_per_instruction=4)
+BOOTED_S = 10  # the kernel tests itself for a while after boot
+POLL_S = 0.2  # idle time is free under a virtual clock, a question to the guest is not
 AUTOPSY_S = 30
 STACKS = f"grep -H '' /proc/$(pgrep -o -f {BINARY})/task/*/stack"
 # Not those about deadline.c: 6.12 loses count of its own deadline server when a vCPU goes offline
@@ -76,12 +82,22 @@ def autopsy(vm: Vm) -> str:
         return f"the guest does not answer any more{vm.last_words()}"
 
 
-def wait_until(condition, what: str) -> None:
-    """Wait for `condition()`, and fail with `what` if it does not come."""
-    deadline = time.monotonic() + LIMIT_S
+def wait_until(vm: Vm, condition: Callable[[], bool], what: str) -> None:
+    """Wait for `condition()` by the VM's clock, and fail with `what` if it does not come."""
+    deadline_ns = vm.clock.now_ns() + LIMIT_S * 10**9
     while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen within {LIMIT_S} s"
-        time.sleep(0.05)
+        assert vm.clock.now_ns() < deadline_ns, f"{what} did not happen within {LIMIT_S} s"
+        vm.sleep(POLL_S)
+
+
+def published(vm: Vm, series: str) -> float | None:
+    """What the daemon publishes for `series` now, None if it does not (yet)."""
+    return value_if_known(vm.run(METRICS, LIMIT_S).output, series)
+
+
+def decisions(vm: Vm, kind: str) -> float:
+    """How many decisions of a kind the scheduler has taken so far."""
+    return value(vm.run(METRICS, LIMIT_S).output, f'{DECISIONS}{{decision="{kind}"}}')
 
 
 class GuestScheduler:
@@ -97,6 +113,7 @@ class GuestScheduler:
         self._command = shlex.join([BINARY, *arguments])
         self._handle: Handle | None = None
         self._as_enabled: SchedExt | None = None
+        self._is_reconfigured = False
 
     def __enter__(self) -> "GuestScheduler":
         before = sched_ext(self.vm)
@@ -136,6 +153,11 @@ class GuestScheduler:
         """Its process id in the guest."""
         return int(re.match(r"pid (\d+)", self.output)[1])
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it has ended, for whatever reason."""
+        return self._handle.rc is not None
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self._handle.kill(number)
@@ -145,7 +167,21 @@ class GuestScheduler:
         before = len(self.output)
         configure(self.vm, text)
         self.signal(SIGHUP)
-        wait_until(lambda: answer in self.output[before:], answer)
+        wait_until(self.vm, lambda: answer in self.output[before:], answer)
+        self._is_reconfigured = True
+
+    def reset(self) -> None:
+        """Have it be as it was loaded, in a VM of shape SHAPE."""
+        if self._is_reconfigured:
+            self.reconfigure("", "policies on: ")
+            self._is_reconfigured = False
+        self.vm.shape(SHAPE)
+
+    def expect_health(self) -> None:
+        """Fail unless it is still in charge, of a kernel that has not complained."""
+        self.expect_in_charge()
+        complaints = kernel_complaints(self.vm)
+        assert not complaints, "\n".join([*complaints, "The scheduler said:", self.output])
 
     def end(self, number: int) -> Result:
         """Send it a signal that should end it, and wait for that."""
@@ -169,7 +205,7 @@ class GuestScheduler:
 
     def _wait_for_start(self) -> None:
         try:
-            wait_until(lambda: "Ctrl-C" in self.output or self._handle.rc is not None, "the start")
+            wait_until(self.vm, lambda: "Ctrl-C" in self.output or self.has_ended, "the start")
         except AssertionError as why:
             raise AssertionError(f"{why}; {self._last_said()}") from None
 
@@ -177,52 +213,103 @@ class GuestScheduler:
         return f"it said:\n{self.output}\n{autopsy(self.vm)}"
 
 
+Place = tuple[str | None, str, bool]  # kernel, clock, whether tests share a scheduler in it
+
+
 class Guests:
-    """The VM of the tests, one at a time; booted again for another kernel, or when it broke."""
+    """The VMs of the tests, and the schedulers that tests share in them.
+
+    A virtual clock stands still while nobody waits for it, so such VMs stay up. Of those by wall
+    time there is one, since two would take the host from each other.
+    """
 
     def __init__(self, binary: Path):
         self._binary = binary
-        self._vm: Vm | None = None
-        self._kernel: str | None = None
+        self._vms: dict[Place, Vm] = {}
+        self._schedulers: dict[Place, GuestScheduler] = {}
         self._unavailable: dict[str | None, str] = {}  # not to be looked for again in each test
 
-    def get(self, kernel: str | None) -> Vm:
-        """A VM with 4 vCPUs of shape SHAPE that runs `kernel`, without a scheduler loaded."""
+    def get(self, kernel: str | None, clock: str) -> Vm:
+        """A VM with 4 vCPUs of shape SHAPE, without a scheduler loaded."""
+        place = (kernel, clock, False)
+        vm = self._vm(place)
+        if not is_sound(vm):
+            self._end(place)
+            vm = self._vm(place)
+        vm.shape(SHAPE)
+        return vm
+
+    def scheduler(self, kernel: str | None, clock: str) -> GuestScheduler:
+        """A scheduler with the defaults as its configuration CONFIG, in a VM of shape SHAPE."""
+        place = (kernel, clock, True)
+        vm, found = self._vm(place), self._schedulers.get(place)
+        if not found or found.vm is not vm or found.has_ended:
+            vm.shape(SHAPE)
+            configure(vm, "")
+            found = GuestScheduler(vm, "--config", CONFIG).__enter__()
+            self._schedulers[place] = found
+        found.reset()
+        return found
+
+    def down(self) -> None:
+        """End all VMs, and the schedulers that tests shared, which must end as they should."""
+        try:
+            while self._vms:
+                self._end(next(iter(self._vms)))
+        finally:
+            for vm in self._vms.values():
+                vm.down()
+
+    def _vm(self, place: Place) -> Vm:
+        kernel, clock, _ = place
         if kernel in self._unavailable:
             pytest.skip(self._unavailable[kernel])
-        if not (self._vm and self._kernel == kernel and self._is_sound()):
-            self.down()
+        if clock == "wall":
+            for other in [each for each in self._vms if each[1] == "wall" and each != place]:
+                self._end(other)
+        if place not in self._vms or not self._vms[place].alive:
             try:
-                self._vm, self._kernel = boot(kernel, self._binary), kernel
+                self._vms[place] = boot(kernel, self._binary, clock=clock)
             except pytest.skip.Exception as why:
                 self._unavailable[kernel] = why.msg
                 raise
-        self._vm.shape(SHAPE)
-        return self._vm
+        return self._vms[place]
 
-    def down(self) -> None:
-        """End the VM, if there is one."""
-        if self._vm:
-            self._vm.down()
-            self._vm = None
-
-    def _is_sound(self) -> bool:
+    def _end(self, place: Place) -> None:
+        vm, scheduler = self._vms.pop(place), self._schedulers.pop(place, None)
         try:
-            return self._vm.alive and sched_ext(self._vm).state == "disabled"
-        except LabError:
-            return False
+            if scheduler and vm.alive and not scheduler.has_ended:
+                scheduler.__exit__(None)
+        finally:
+            vm.down()
+
+
+def is_sound(vm: Vm) -> bool:
+    """Whether the VM is up, with the kernel's own scheduler."""
+    try:
+        return vm.alive and sched_ext(vm).state == "disabled"
+    except LabError:
+        return False
 
 
 def boot(
-    kernel: str | None, binary: Path, vcpus: int = 4, shape: str = SHAPE, append: str = ""
+    kernel: str | None,
+    binary: Path,
+    vcpus: int = 4,
+    shape: str = SHAPE,
+    append: str = "",
+    clock: str = "virtual",
 ) -> Vm:
     """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
+    options = {"vcpus": vcpus, "shape": shape, "append": append, "clock": clock}
     try:
-        vm = Vm(kernel, vcpus=vcpus, shape=shape, append=append).up()
+        vm = Vm(kernel, virtual=VIRTUAL, **options).up()
     except LabError as why:
         if why.exit_code == 69:
             pytest.skip(why.message)
         raise
+    if clock == "virtual":
+        vm.sleep(BOOTED_S)
     vm.put(binary, BINARY)
     return vm
 
@@ -254,9 +341,33 @@ def kernel(request) -> str | None:
 
 
 @pytest.fixture
-def guest(guests, kernel) -> Vm:
-    """A VM that runs the test's kernel."""
-    return guests.get(kernel)
+def clock(request) -> str:
+    """The clock of the test's VM: a virtual one, unless the test is marked as `wall`."""
+    return "wall" if request.node.get_closest_marker("wall") else "virtual"
+
+
+@pytest.fixture
+def guest(request, guests, kernel, clock) -> Iterator[Vm]:
+    """A VM that runs the test's kernel, with no scheduler loaded."""
+    vm = guests.get(kernel, clock)
+    yield vm
+    if FAILED in request.node.stash:
+        vm.down()  # with whatever the test left there
+
+
+@pytest.fixture
+def scheduler(request, guests, kernel, clock) -> Iterator[GuestScheduler]:
+    """The scheduler loaded with its defaults, which tests share; a test may end it."""
+    loaded = guests.scheduler(kernel, clock)
+    yield loaded
+    try:
+        if not loaded.has_ended:
+            loaded.expect_health()
+    except BaseException:
+        loaded.vm.down()
+        raise
+    if FAILED in request.node.stash:
+        loaded.vm.down()
 
 
 def on_kernels(*kernels: str | None) -> pytest.MarkDecorator:

@@ -14,7 +14,7 @@ import pytest
 from conftest import EVAL
 from lab import CommandTimeout, LabError, Vm, cgroups, runs, truth, vm
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.wall]
 SPIN = "taskset -c {} sh -c 'echo spins; while :; do :; done'"
 MEASURE_S = 2.0
 

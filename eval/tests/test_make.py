@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
-TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "twin", "eval", "results"]
-TARGETS += ["eval-report", "peers", "bundle", "test-fresh"]
+TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
+TARGETS += ["twin", "eval", "eval-report", "results", "peers", "bundle"]
 
 
 def commands(*arguments):

@@ -8,7 +8,7 @@ from pathlib import Path
 from signal import SIGKILL
 
 import pytest
-from guest_scheduler import BINARY, DEFAULT_KERNEL, LIMIT_S, GuestScheduler, on_kernels
+from guest_scheduler import BINARY, DEFAULT_KERNEL, LIMIT_S, on_kernels
 from lab import LabError
 from paired import arms
 from workloads import programs
@@ -24,6 +24,7 @@ echo took 1
 
 
 @pytest.mark.vm
+@pytest.mark.long
 def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
     try:
         arms.find_binary("scx_vaware")
@@ -49,6 +50,7 @@ def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
 
 
 @pytest.mark.vm
+@pytest.mark.wall
 @on_kernels(DEFAULT_KERNEL)
 def test_a_comparison_on_the_machine_itself(guest):
     programs.build("sync")  # the guest sees the host's files, and cannot write there
@@ -71,14 +73,14 @@ def test_a_comparison_on_the_machine_itself(guest):
 
 @pytest.mark.vm
 @on_kernels(DEFAULT_KERNEL)
-def test_beside_another_scheduler_it_refuses_and_leaves_that_alone(guest):
-    with GuestScheduler(guest):
-        done = guest.run(f"cd /tmp && {COMPARE} --workload true", LIMIT_S)
-        assert done.rc == 75, done.output
-        assert "is loaded" in done.output and "stop it first" in done.output
+def test_beside_another_scheduler_it_refuses_and_leaves_that_alone(scheduler):
+    done = scheduler.vm.run(f"cd /tmp && {COMPARE} --workload true", LIMIT_S)
+    assert done.rc == 75, done.output
+    assert "is loaded" in done.output and "stop it first" in done.output
 
 
 @pytest.mark.vm
+@pytest.mark.wall
 @on_kernels(DEFAULT_KERNEL)
 def test_a_killed_comparison_leaves_no_scheduler_behind(guest):
     comparison = guest.spawn(
@@ -94,6 +96,8 @@ def test_a_killed_comparison_leaves_no_scheduler_behind(guest):
 
 
 @pytest.mark.vm
+@pytest.mark.wall
+@pytest.mark.long
 @on_kernels(DEFAULT_KERNEL)
 def test_a_bundle_has_what_is_asked_and_names_nobody(guest, tmp_path):
     programs.build("sync")

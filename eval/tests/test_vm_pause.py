@@ -18,7 +18,7 @@ from guest_scheduler import (
 )
 from prometheus_tools import value
 
-pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+pytestmark = [pytest.mark.vm, pytest.mark.wall, on_kernels(DEFAULT_KERNEL)]
 # The kernel's watchdog ejects a scheduler after 30 s. VAWARE_PAUSE_S asks for another pause, too.
 PAUSES_S = [1, 45, *map(int, os.environ.get("VAWARE_PAUSE_S", "").split())]
 ENABLED = "scx_vaware: enabled\n"
@@ -30,7 +30,7 @@ def test_a_pause_of_the_vm_is_no_stall(guest, seconds):
         work = guest.spawn("while sleep 0.05; do :; done")
         guest.pause(seconds)
         if seconds > 30:
-            wait_until(lambda: scheduler.output.count(ENABLED) == 2, "the second load")
+            wait_until(guest, lambda: scheduler.output.count(ENABLED) == 2, "the second load")
             assert "the VM was paused for" in scheduler.output
         page = guest.run(METRICS, LIMIT_S).output
         by_pause = value(page, 'scx_vaware_restarts_total{cause="pause"}')
@@ -45,6 +45,7 @@ def test_a_pause_of_the_vm_is_no_stall(guest, seconds):
         assert scheduler.end(2).rc == 0
 
 
+@pytest.mark.long
 def test_a_true_stall_is_an_ejection(guest):
     with GuestScheduler(guest) as scheduler:
         waiting = guest.spawn("while sleep 0.1; do :; done")

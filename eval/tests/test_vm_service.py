@@ -9,7 +9,7 @@ from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, METRICS, SHAPE, sched_ext, 
 from lab import LabError, Vm
 from prometheus_tools import value
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.wall]
 REPO = Path(__file__).resolve().parents[2]
 PID_1 = Path(__file__).resolve().parent / "guest/systemd.sh"
 HERE = "/run/vaware"  # in the guest, see PID_1
@@ -65,12 +65,15 @@ def test_reload_tells_what_is_on(guest):
     start(guest)
     guest.run(f"echo 'policies = [\"sync\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
     assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
-    wait_until(lambda: shown(guest, "StatusText")["StatusText"].endswith("on: sync"), "the reload")
+    wait_until(
+        guest, lambda: shown(guest, "StatusText")["StatusText"].endswith("on: sync"), "the reload"
+    )
 
 
 def expect_restart(vm: Vm, before: str) -> None:
     """Wait until systemd runs another process than `before`, and that has the scheduler loaded."""
     wait_until(
+        vm,
         lambda: (
             shown(vm, "MainPID")["MainPID"] not in ("0", before)
             and sched_ext(vm).state == "enabled"
@@ -79,7 +82,7 @@ def expect_restart(vm: Vm, before: str) -> None:
     )
 
 
-@pytest.mark.parametrize("signal", ["KILL", "ABRT"])
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("ABRT", marks=pytest.mark.long)])
 def test_it_comes_back_when_the_daemon_is_killed(guest, signal):
     start(guest)
     before = shown(guest, "MainPID")["MainPID"]
@@ -95,11 +98,11 @@ def test_it_outlives_a_broken_pipe(guest):
     assert sched_ext(guest).state == "enabled"
 
 
-@pytest.mark.parametrize("signal", ["TERM", "INT"])
+@pytest.mark.parametrize("signal", ["TERM", pytest.param("INT", marks=pytest.mark.long)])
 def test_it_stays_down_when_it_is_asked_to_end(guest, signal):
     start(guest)
     assert guest.run(f"kill -{signal} $(systemctl show -P MainPID scx_vaware)").rc == 0
-    wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "inactive", "the end")
+    wait_until(guest, lambda: shown(guest, "ActiveState")["ActiveState"] == "inactive", "the end")
     expect_it_stays_down(guest, "inactive")
 
 
@@ -113,8 +116,10 @@ def expect_it_stays_down(vm: Vm, state: str) -> None:
 def test_it_stays_down_when_an_operator_ends_it(guest):
     start(guest)
     assert guest.run("echo S >/proc/sysrq-trigger").rc == 0
-    wait_until(lambda: shown(guest, "ActiveState")["ActiveState"] == "failed", "the end")
+    wait_until(guest, lambda: shown(guest, "ActiveState")["ActiveState"] == "failed", "the end")
     assert shown(guest, "ExecMainStatus")["ExecMainStatus"] == "87"
+    journal = guest.run("journalctl -u scx_vaware --no-pager | tail", LIMIT_S).output
+    assert "the kernel's own scheduler is back" in journal
     expect_it_stays_down(guest, "failed")
 
 

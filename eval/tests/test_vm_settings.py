@@ -4,7 +4,7 @@
 import json
 
 import pytest
-from guest_scheduler import CONFIG, DEFAULT_KERNEL, GuestScheduler, configure, on_kernels, tool
+from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels, tool
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 SCHED_EXT = 7
@@ -21,18 +21,16 @@ print(os.sched_getscheduler(0), taken())
 """
 
 
-def test_policies_change_at_run_time_and_a_mistake_changes_nothing(guest):
-    configure(guest, 'policies = ["preempt"]')
-    with GuestScheduler(guest, "--config", CONFIG) as scheduler:
-        for text, answer in [
-            ('policies = ["sync", "balance"]', "policies on: sync,balance"),
-            ("policies = []", "policies on: none"),
-            ('policies = ["turbo"]', "configuration unchanged: "),
-            ("polices = []", "configuration unchanged: "),
-        ]:
-            scheduler.reconfigure(text, answer)
-            scheduler.expect_in_charge()
-        assert "turbo" in scheduler.output and "polices" in scheduler.output
+def test_policies_change_at_run_time_and_a_mistake_changes_nothing(scheduler):
+    for text, answer in [
+        ('policies = ["sync", "balance"]', "policies on: sync,balance"),
+        ("policies = []", "policies on: none"),
+        ('policies = ["turbo"]', "configuration unchanged: "),
+        ("polices = []", "configuration unchanged: "),
+    ]:
+        scheduler.reconfigure(text, answer)
+        scheduler.expect_in_charge()
+    assert "turbo" in scheduler.output and "polices" in scheduler.output
 
 
 def test_partial_mode_takes_only_tasks_that_ask_for_it(guest):
