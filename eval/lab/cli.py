@@ -120,11 +120,6 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", default="floating:2", metavar="S", help="default floating:2")
     parser.add_argument("--memory", type=int, default=3072, metavar="MIB", help="default 3072")
     parser.add_argument(
-        "--steal-clock",
-        action="store_true",
-        help="imitate KVM's steal clock in the guest's memory (without KVM only)",
-    )
-    parser.add_argument(
         "--clock", choices=accel.CLOCKS, help="what time is (default: KVM's or a virtual one)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the simulated host")
@@ -167,7 +162,6 @@ def _vm(args: argparse.Namespace) -> Vm:
         shape=preset.phases if clock == "virtual" else preset.phases[0].shape,
         append=args.append,
         shares=args.share,
-        steal_clock=args.steal_clock,
         clock=clock,
         virtual=virtual_time.Options(
             args.seed,

@@ -18,7 +18,6 @@ from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
 from .runs import Run
 from .shaping import Shaper, VirtualShaper
-from .steal_clock import NO_STEAL_CLOCK, StealClock
 from .truth import InactivePeriods, Recorder, VcpuTruth
 from .truth import read as read_truth
 from .virtual_truth import read as read_virtual_truth
@@ -34,9 +33,8 @@ class Vm:
 
     kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
     shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
-    clock: of accel.CLOCKS. virtual: how a virtual clock runs.
-    steal_clock: imitate KVM's steal clock in the guest's memory (see steal_clock.py); a virtual
-    clock has a real one, unless `virtual` leaves it out.
+    clock: of accel.CLOCKS. virtual: how a virtual clock runs, and what of KVM's interface the guest
+    has by it, such as the steal clock.
     """
 
     def __init__(
@@ -50,7 +48,6 @@ class Vm:
         *,
         boot_timeout_s: float = 60.0,
         name: str = "",
-        steal_clock: bool = False,
         clock: str = "wall",
         virtual: virtual_time.Options | None = None,
     ):
@@ -75,7 +72,6 @@ class Vm:
         self._shares = tuple(Path(folder).resolve() for folder in shares)
         self._boot_timeout_s = boot_timeout_s
         self._name = name
-        self._wants_steal_clock = steal_clock
         self._wants_clock = clock
         self._virtual = virtual or virtual_time.Options()
         self._run: Run | None = None
@@ -95,17 +91,9 @@ class Vm:
         host.qemu()
         host.virtiofsd()
         self.accel = accel.choose(self.kernel, self._wants_clock)
-        refused = NO_STEAL_CLOCK.get(self.accel) if self._wants_steal_clock else None
-        if refused:
-            raise LabError(
-                f"{refused}, so none is imitated; leave that away, or set VAWARE_LAB_ACCEL=tcg",
-                EX_USAGE,
-            )
         self._run = Run(self._name)
         try:
             self._machine = self._boot()
-            if self._wants_steal_clock:
-                self._imitate_steal_clock()
             self.shape(self._shape)
         except BaseException:
             self.down()
@@ -242,10 +230,6 @@ class Vm:
     def last_words(self) -> str:
         """The end of the guest's console, in brackets; a copy of all of it is kept."""
         return self._machine.epitaph() if self._machine else ""
-
-    def _imitate_steal_clock(self) -> None:
-        machine = self._machine
-        StealClock(self._run, machine.pid, machine.tids, self._memory_mib, self.run).start()
 
     def _boot(self) -> Machine:
         reason = ""

@@ -132,7 +132,7 @@ def _tables_at_the_end(journal: Journal, options: argparse.Namespace) -> Iterato
 
 def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
     """A stage for each shape; this machine if nothing asks for the lab."""
-    in_lab = (options.lab, options.kernel, options.vcpus, options.shape, options.steal_clock)
+    in_lab = (options.lab, options.kernel, options.vcpus, options.shape)
     if not any(in_lab) and options.clock in (None, WALL):
         return [LocalStage(compared)]
     return [
@@ -142,7 +142,6 @@ def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
             options.kernel,
             options.vcpus,
             options.memory,
-            options.steal_clock,
             options.clock or clocks()[0],
             options.ns_per_instruction,
         )
@@ -299,7 +298,6 @@ def _bpfcost(argv: list[str]) -> int:
         options.vcpus or 4,
         options.memory,
         options.shape[0] if options.shape else DEFAULT_SHAPE,
-        steal_clock=options.steal_clock,
     ) as vm:
         workload = catalogue(Size(vm.accel))["hackbench"]
         print(bpfcost.table(bpfcost.measure(vm, compared, workload, options.rounds)))

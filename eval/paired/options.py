@@ -62,11 +62,6 @@ def add_vm_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         help=f"see vlab shapes; default {DEFAULT_SHAPE}; given again: one page for several",
     )
-    lab.add_argument(
-        "--steal-clock",
-        action="store_true",
-        help="imitate KVM's; for an arm scx_vaware:--trust-steal-clock",
-    )
 
 
 def add_arm_options(parser: argparse.ArgumentParser, default_arms: str) -> None:

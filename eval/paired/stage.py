@@ -131,9 +131,8 @@ class LabStage(Stage):
     """VMs of one shape, one for each boot that the arms ask for; a VM is shaped in its turn only.
 
     `shape` is one of lab.shapes or the name of a preset, whose number of vCPUs holds if `vcpus` is
-    None. `steal_clock`: KVM's is imitated in the guests' memory. Under a clock other than "wall"
-    one VM is up at a time, and boots with the seed of the block: it sets the simulated host's
-    phases.
+    None. Under a clock other than "wall" one VM is up at a time, and boots with the seed of the
+    block: it sets the simulated host's phases.
     """
 
     def __init__(
@@ -143,7 +142,6 @@ class LabStage(Stage):
         kernel: str | None = None,
         vcpus: int | None = None,
         memory_mib: int = 3072,
-        steal_clock: bool = False,
         clock: str = WALL,
         ns_per_instruction: float | None = None,
     ):
@@ -154,7 +152,7 @@ class LabStage(Stage):
         if clock == INSTRUCTIONS and (len(self.preset.phases) > 1 or self.preset.neighbours):
             raise LabError(f"'{shape}' needs a host; add --clock virtual or wall", EX_USAGE)
         self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED, "clock": clock}
-        self._options |= {"vcpus": self.preset.vcpus, "steal_clock": steal_clock}
+        self._options["vcpus"] = self.preset.vcpus
         self._kernel = kernel
         self._kernels: dict[str, Kernel] = {}
         self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
@@ -165,7 +163,7 @@ class LabStage(Stage):
         self._boots = list(dict.fromkeys(arm.boot for arm in compared))
         self.facts = {
             "place": "lab",
-            "shape": f"{shape}, imitated steal clock" if steal_clock else shape,
+            "shape": shape,
             "vcpus": self.preset.vcpus,
             "memory_mib": memory_mib,
             "clock": clock,

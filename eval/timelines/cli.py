@@ -75,7 +75,7 @@ def _read(path: Path) -> model.Timeline:
 def _record(args: argparse.Namespace) -> model.Timeline:
     host.require_root()
     finder = None if args.scheduler == "none" else args.scheduler
-    with Vm(args.kernel, args.vcpus, shape=args.shape, steal_clock=finder == "steal") as vm:
+    with Vm(args.kernel, args.vcpus, shape=args.shape, **finders.clock(finder or "")) as vm:
         loads.install(vm)
         if finder:
             finders.install(vm, args.binary or tool.built("release/scx_vaware"))

@@ -2,7 +2,6 @@
 """A timeline from a lab VM: the host's record, the guest's own trace, and the gaps found."""
 
 import re
-import time
 from collections.abc import Iterable
 from signal import SIGKILL
 
@@ -65,12 +64,12 @@ def record(vm: Vm, load: str, finder: str | None, seconds: float, settle_s: floa
     if search:
         search.start()
     work = vm.spawn(load)
-    time.sleep(settle_s)
+    vm.sleep(settle_s)
     _guest(vm, BEGIN)
     with vm.inactive_periods() as recorded:
-        begin_ns = time.monotonic_ns()
-        time.sleep(seconds)
-        end_ns = time.monotonic_ns()
+        begin_ns = vm.clock.now_ns()
+        vm.sleep(seconds)
+        end_ns = vm.clock.now_ns()
     _guest(vm, END)
     if work.rc:
         raise LabError(f"the load failed in the guest: {work.output.strip()}; mend it")

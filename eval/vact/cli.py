@@ -2,13 +2,15 @@
 """The command line of eval/activity."""
 
 import argparse
+import itertools
 import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError, Vm, host, shapes, tool
+from lab import LabError, Vm, host, tool
 from lab.errors import EX_USAGE
+from lab.vtime_shape import simulated_plan
 
 from . import finders, loads, report, session
 from .finders import FINDERS
@@ -64,9 +66,6 @@ def _parser() -> tool.Parser:
     )
     parser.add_argument("--load", metavar="L,L", default=",".join(LOADS), help="default: all")
     parser.add_argument("--finder", metavar="F,F", default="beats", help="default beats")
-    parser.add_argument(
-        "--steal-clock", action="store_true", help="the same as --finder beats,steal"
-    )
     parser.add_argument("--runs", type=tool.positive, default=3, metavar="N", help="default 3")
     parser.add_argument("--seconds", type=tool.positive, default=5, metavar="S", help="per load")
     parser.add_argument("--kernel", help="kernel of the VM (see vlab kernels)")
@@ -93,8 +92,8 @@ def _run(args: argparse.Namespace) -> Iterator[dict]:
         shape: args.vcpus or SHAPES.get(shape, DEFAULT_VCPUS) for shape in args.shape or SHAPES
     }
     for shape, vcpus in wanted.items():
-        shapes.plan(shape, vcpus)
-    names = args.finder.split(",") if not args.steal_clock else ["beats", "steal"]
+        simulated_plan(shape, vcpus)
+    names = args.finder.split(",")
     for name in names:
         if name not in FINDERS:
             known = ", ".join(FINDERS)
@@ -103,19 +102,17 @@ def _run(args: argparse.Namespace) -> Iterator[dict]:
     loads.check(chosen)
     host.require_root()
     binary = args.binary or tool.built("release/scx_vaware")
-    for vcpus in dict.fromkeys(wanted.values()):
-        with Vm(args.kernel, vcpus, shape="", steal_clock="steal" in names) as vm:
+    for vcpus, name in itertools.product(dict.fromkeys(wanted.values()), names):
+        with Vm(args.kernel, vcpus, shape="honest", **finders.clock(name)) as vm:
             loads.install(vm)
-            if set(names) != {"witness"}:
-                finders.install(vm, binary)
+            finders.install(vm, binary)
             for run in range(1, args.runs + 1):
                 for shape in (shape for shape, meant in wanted.items() if meant == vcpus):
-                    for name in names:
-                        these = [""] if FINDERS[name].is_load else chosen
-                        for record in session.measure(vm, shape, name, these, args.seconds):
-                            record["run"] = run
-                            _keep(record, args.out)
-                            yield record
+                    these = [""] if FINDERS[name].is_load else chosen
+                    for record in session.measure(vm, shape, name, these, args.seconds):
+                        record["run"] = run
+                        _keep(record, args.out)
+                        yield record
 
 
 def _keep(record: dict, out: Path | None) -> None:

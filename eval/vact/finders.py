@@ -3,13 +3,12 @@
 
 import json
 import shlex
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from signal import SIGINT
 
-from lab import LabError, Vm
+from lab import LabError, Vm, virtual_time
 from lab.errors import EX_UNAVAILABLE
 from lab.tracing import Period
 
@@ -37,9 +36,9 @@ FINDERS = {
         f"{BINARY} --activity-log {LOG}", "Ctrl-C", "scx_vaware, without a steal clock"
     ),
     "steal": Finder(
-        f"{BINARY} --activity-log {LOG} --trust-steal-clock",
+        f"{BINARY} --activity-log {LOG}",
         "Ctrl-C",
-        "scx_vaware, with the imitated steal clock",
+        "scx_vaware, with KVM's steal clock",
     ),
     "witness": Finder(
         f"echo Ctrl-C; exec {loads.program('witness')} {WITNESS_THRESHOLD_US} >{LOG}",
@@ -48,6 +47,13 @@ FINDERS = {
         is_load=True,
     ),
 }
+
+
+def clock(finder: str) -> dict:
+    """How a VM is booted for a finder: by virtual time, in which it has a steal clock or none."""
+    left_out = () if finder == "steal" else ("steal",)
+    paravirt = tuple(word for word in virtual_time.PARAVIRT if word not in left_out)
+    return {"clock": "virtual", "virtual": virtual_time.Options(paravirt=paravirt)}
 
 
 def install(vm: Vm, binary: Path) -> None:
@@ -68,16 +74,17 @@ class Search:
         """Returns when it is ready. Raises LabError (69)."""
         self._vm.run(f"rm -f {LOG}")
         self._handle = self._vm.spawn(self._finder.command)
-        deadline = time.monotonic() + START_S
+        clock = self._vm.clock
+        deadline_ns = clock.now_ns() + START_S * 10**9
         while self._finder.ready not in self._handle.output:
-            if self._handle.rc is not None or time.monotonic() > deadline:
+            if self._handle.rc is not None or clock.now_ns() > deadline_ns:
                 self._handle.kill(SIGINT)
                 raise LabError(
                     f"'{self._finder.command}' did not start in the guest: "
                     f"{self._handle.output.strip()}; try it there with vlab",
                     EX_UNAVAILABLE,
                 )
-            time.sleep(0.05)
+            clock.sleep(0.05)
 
     def end(self) -> dict[int, list[Period]]:
         """End it; returns the gaps it found per vCPU, on the guest's clock."""

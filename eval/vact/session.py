@@ -2,7 +2,6 @@
 """One finder at work in a VM of one shape, under several loads, beside the host's record."""
 
 import json
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from signal import SIGKILL
@@ -57,12 +56,12 @@ def measure(
 
 def _watch(vm: Vm, load: str, seconds: float, has_sums: bool) -> Window:
     handle = vm.spawn(loads.LOADS[load].command(vm.vcpus)) if load else None
-    time.sleep(SETTLE_S)
+    vm.sleep(SETTLE_S)
     with vm.inactive_periods() as recorded:
         counted_before = sums(vm) if has_sums else None
-        before, begin_ns = vm.truth(), time.monotonic_ns()
-        time.sleep(seconds)
-        end_ns, after = time.monotonic_ns(), vm.truth()
+        before, begin_ns = vm.truth(), vm.clock.now_ns()
+        vm.sleep(seconds)
+        end_ns, after = vm.clock.now_ns(), vm.truth()
         counted = (counted_before, sums(vm)) if has_sums else None
     if handle:
         if handle.rc is not None:

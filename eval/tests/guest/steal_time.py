@@ -1,13 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""Each vCPU's struct kvm_steal_time, from inside the guest: steal_time.py where|read [TIMES]
+"""Each vCPU's struct kvm_steal_time, from inside the guest: steal_time.py TIMES
 
-Prints a JSON list a line, of one object per possible vCPU.
-  where   guest physical address: {"physical"}
-  read    content as of now: {"steal_ns", "version", "preempted", "token": end of the padding}
+Prints a JSON list for each time, of one object per possible vCPU:
+{"steal_ns", "version", "preempted"}.
 
 A per-CPU variable is at its symbol plus __per_cpu_offset[cpu]; /proc/kcore gives the kernel's
-memory by virtual address, and its program headers the physical one (fs/proc/kcore.c).
+memory by virtual address (fs/proc/kcore.c).
 """
 
 import json
@@ -16,11 +15,10 @@ import struct
 import sys
 from collections.abc import Iterator
 
-SIZE = 64
 PT_LOAD = 1
 ELF_HEADER = struct.Struct("<32xQ14xHH")  # phoff, phentsize, phnum
 PROGRAM_HEADER = struct.Struct("<II6Q")
-STEAL_TIME = struct.Struct("<QIIB39x8s")
+STEAL_TIME = struct.Struct("<QIIB47x")
 
 
 class Kcore:
@@ -34,27 +32,20 @@ class Kcore:
             for i in range(count)
         )
         self._parts = [
-            (virtual, length, offset, physical)
-            for kind, _, offset, virtual, physical, length, *_ in headers
+            (virtual, length, offset)
+            for kind, _, offset, virtual, _, length, *_ in headers
             if kind == PT_LOAD
         ]
 
     def read(self, address: int, length: int) -> bytes:
         """Memory at a virtual address."""
-        virtual, _, offset, _ = self._part(address)
+        virtual, offset = self._part(address)
         return os.pread(self._file, length, address - virtual + offset)
 
-    def physical(self, address: int) -> int:
-        """Physical address of a virtual one of the direct map."""
-        virtual, _, _, physical = self._part(address)
-        if physical in (0, 2**64 - 1) and virtual != address:
-            sys.exit(f"{address:#x} is not in the direct map")
-        return address - virtual + physical
-
-    def _part(self, address: int) -> tuple[int, int, int, int]:
-        for part in self._parts:
-            if part[0] <= address < part[0] + part[1]:
-                return part
+    def _part(self, address: int) -> tuple[int, int]:
+        for virtual, length, offset in self._parts:
+            if virtual <= address < virtual + length:
+                return virtual, offset
         sys.exit(f"{address:#x} is not in /proc/kcore")
 
 
@@ -82,22 +73,14 @@ def addresses(kcore: Kcore) -> Iterator[int]:
 
 def content(kcore: Kcore, address: int) -> dict:
     """What a steal_time says now."""
-    steal_ns, version, _, preempted, token = STEAL_TIME.unpack(kcore.read(address, SIZE))
-    return {
-        "steal_ns": steal_ns,
-        "version": version,
-        "preempted": preempted,
-        "token": token.hex(),
-    }
+    steal_ns, version, _, preempted = STEAL_TIME.unpack(kcore.read(address, STEAL_TIME.size))
+    return {"steal_ns": steal_ns, "version": version, "preempted": preempted}
 
 
 def main() -> None:
     kcore = Kcore()
     places = list(addresses(kcore))
-    if sys.argv[1] == "where":
-        print(json.dumps([{"physical": kcore.physical(address)} for address in places]))
-        return
-    for _ in range(int(sys.argv[2]) if len(sys.argv) > 2 else 1):
+    for _ in range(int(sys.argv[1])):
         print(json.dumps([content(kcore, address) for address in places]))
 
 
