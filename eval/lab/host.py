@@ -21,8 +21,8 @@ ACCELERATORS = {
     "icount": ["-accel", "tcg,thread=single", "-icount", "shift=2,sleep=off", "-cpu", "max"],
 }
 VIRTIOFSD_VARIABLE = "VAWARE_LAB_VIRTIOFSD"
-# The C virtiofsd cannot serve read-only, and a guest may remount what it is given: take the right
-# to write away from the daemon. Its lock goes to /run.
+# The C virtiofsd and the Rust one before 1.11 cannot serve read-only, and a guest may remount what
+# it is given: take the right to write away from the daemon. The lock of the C one goes to /run.
 READ_ONLY = """
 findmnt --real -rno TARGET |
 while read -r target; do mount -o remount,bind,ro "$(printf %b "$target")"; done
@@ -45,18 +45,23 @@ class Virtiofsd:
 
     path: str
     is_rust: bool
+    has_readonly: bool
 
     def command(self, socket: Path, folder: Path, read_only: bool) -> list[str]:
         """Command line that serves `folder` on `socket`."""
         # What does not change under the guest is cached for good: execs are then cheap.
         cache = "always" if read_only else "auto"
         if self.is_rust:
-            args = [f"--socket-path={socket}", f"--shared-dir={folder}", f"--cache={cache}"]
-            return [self.path, *args, "--sandbox=chroot"] + ["--readonly"] * read_only
-        options = [f"-osource={folder}", f"-ocache={cache}", "-osandbox=chroot"]
+            args = [f"--shared-dir={folder}", f"--cache={cache}", "--sandbox=chroot"]
+        else:
+            args = ["-f", f"-osource={folder}", f"-ocache={cache}", "-osandbox=chroot"]
+        command = [self.path, f"--socket-path={socket}", *args]
+        if not read_only:
+            return command
+        if self.has_readonly:
+            return [*command, "--readonly"]
         own_mounts = ["unshare", "--mount", "--propagation", "private"]
-        wrapper = [*own_mounts, "bash", "-euc", READ_ONLY, "read-only"] if read_only else []
-        return [*wrapper, self.path, f"--socket-path={socket}", "-f", *options]
+        return [*own_mounts, "bash", "-euc", READ_ONLY, "read-only", *command]
 
 
 @functools.cache
@@ -103,7 +108,8 @@ def virtiofsd() -> Virtiofsd:
             EX_UNAVAILABLE,
         )
     told = subprocess.run([path, "--help"], capture_output=True, text=True)
-    return Virtiofsd(path, "--shared-dir" in told.stdout + told.stderr)
+    options = told.stdout + told.stderr
+    return Virtiofsd(path, "--shared-dir" in options, "--readonly" in options)
 
 
 def compile_c(source: Path, binary: Path, *libraries: str) -> None:
