@@ -203,13 +203,10 @@ work=$(mktemp -d /var/tmp/scx_vaware-fresh.XXXXXX)
 environment+=("VAWARE_FRESH=$work") # the mark of what runs in there
 chmod 755 "$work"
 trap finish EXIT
-{ # read to its end before it begins: the script may change meanwhile
-    table='' failed=0
-    for system in "${systems[@]}"; do
-        test_system "$system" || failed=$((failed + 1))
-        [ "$keep" = yes ] || rm -rf --one-file-system "${work:?}/$system"
-    done
-    printf '%-12s %-16s %7s  %s\n%s' system step seconds result "$table"
-    [ $failed = 0 ] || exit $EXIT_FAILED
-    exit 0
-}
+table='' failed=0
+for system in "${systems[@]}"; do
+    test_system "$system" || failed=$((failed + 1))
+    [ "$keep" = yes ] || rm -rf --one-file-system "${work:?}/$system"
+done
+printf '%-12s %-16s %7s  %s\n%s' system step seconds result "$table"
+[ $failed = 0 ] || exit $EXIT_FAILED
