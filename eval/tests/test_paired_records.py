@@ -317,7 +317,6 @@ def test_report_command(tmp_path, capsys):
         (["--seeds", "3-1"], "write 1-10"),
         (["--seeds", "1-999999999999"], "too many seeds"),
         (["--margin", "2"], "no number between 0 and 1"),
-        (["--clock", "virtual"], "the lab has no clock 'virtual' here"),
         (["--resume"], "--out"),
     ],
 )

@@ -207,6 +207,12 @@ def test_what_changes_is_refused_where_instructions_are_the_clock(booted, shape)
         stage.LabStage([EEVDF], shape, clock="instructions")
 
 
+def test_a_clock_that_is_not_there_is_refused(booted, monkeypatch):
+    monkeypatch.setattr(stage, "clocks", lambda: (stage.WALL,))
+    with pytest.raises(LabError, match="the lab has no clock 'virtual' here"):
+        stage.LabStage([EEVDF], "honest", clock="virtual")
+
+
 def test_a_simulated_host_has_the_papers_vms_at_their_size(booted):
     with stage.LabStage([EEVDF], "rcvm", clock="virtual") as lab:
         assert lab.facts["vcpus"] == 12

@@ -28,6 +28,8 @@ class Emulator:
                 word, *values = request.split()
                 if word == "run":
                     self._run(int(values[0]))
+                elif word == "late":
+                    self._say("now 1\nok\n")
                 elif word == "truth":
                     self._say("ok 2 5\n1 2 3 4 5\n6 7 8 9 10\n")
                 elif word != "hold":
@@ -110,6 +112,11 @@ def test_the_emulators_sentence_is_passed_on(start):
     clock, _ = start()
     with pytest.raises(LabError, match="There is no such thing"):
         clock.ask("shape 0\n")
+
+
+def test_a_time_that_comes_late_is_no_answer(start):
+    clock, _ = start()
+    assert clock.ask("late\n") == ["ok"]
 
 
 def test_a_guest_that_stands_still_counts_as_hung(start):
