@@ -165,6 +165,27 @@ def test_nobody_starves_and_no_pcpu_idles_while_somebody_waits(seed):
         assert ran[vcpu] / MS == pytest.approx(2000 * weight / sum(weights), abs=2 * (2.8 + 1))
 
 
+@pytest.mark.parametrize("seed", [14, 31, 35, *range(5)])
+def test_a_quota_keeps_nobody_out_for_longer_than_its_periods(seed):
+    """Also if it wakes from a delayed dequeue at the moment at which it is throttled."""
+    host = Host(4, "pcpus 2\nvcpu 0-3 on=0-1\nquota 5/100 vcpu=3", seed)
+    for vcpu in range(4):
+        host.live(vcpu, short_bursts(random.Random(seed * 9 + vcpu)))
+    ran_ns = 0
+    for step in range(1, 15):
+        host.run(step * 300 * MS)
+        before_ns, ran_ns = ran_ns, host.truth(3).ran_ns
+        assert ran_ns > before_ns, step
+
+
+def short_bursts(dice: random.Random):
+    while True:
+        yield tuple(
+            1 + round(dice.expovariate(1 / dice.choice([m, 10 * m, 100 * m])) * US)
+            for m in (30, 20)
+        )
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_the_same_seed_gives_the_same_log(seed):
     first, second, other = random_host(seed), random_host(seed), random_host(seed, 1000 + seed)

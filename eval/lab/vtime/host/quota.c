@@ -64,10 +64,10 @@ static void throttle(VtHost *h, VtQuota *q, int pcpu)
 			continue;
 		if (e->polls)
 			vt_poll_give_up(h, e);
-		if (e->delayed)
+		if (e->delayed) /* it wakes right now, or it sleeps: vt_queue() sees to it then */
 			vt_fair_finish_delayed(h, p, e);
-		if (!e->wants)
-			continue; /* it sleeps, and will find the throttle when it wakes */
+		if (!e->queued || !e->wants)
+			continue;
 		e->throttled = true;
 		vt_unqueue(h, e, VT_DEQUEUE_THROTTLE);
 		if (ran)
