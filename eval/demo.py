@@ -9,20 +9,21 @@ needed is missing, 75 the VM did not come up or went away, 130 interrupted.
 """
 
 import argparse
-import contextlib
 import re
 import signal
 import sys
-import threading
-import time
 from dataclasses import dataclass, field
 
-from lab import Handle, LabError, Vm, tool, truth
+from lab import Handle, Vm, accel, kernels, tool, truth
+from lab.clock import VIRTUAL
+from lab.virtual_time import Options
 from paired import arms
 
-ENABLED = b"scx_vaware: enabled"
+ENABLED = "scx_vaware: enabled"
 STATS_S = 2
 START_LIMIT_S = 300  # loading is slow by emulation, and the host may be busy
+LOOK_S = 0.2  # between two looks at the scheduler's output
+NS_PER_INSTRUCTION = 4  # a second of the guest's then takes about one, on a core of this machine
 EXIT_FAILED = 1
 LOADS = {
     "many tasks that talk (hackbench)": "while hackbench -g 1 --pipe -l 200; do sleep 1; done",
@@ -34,25 +35,34 @@ LOADS = {
 
 @dataclass
 class Show:
-    """What has been seen of the scheduler."""
+    """A scheduler whose output is passed on as it comes, while the VM's clock goes."""
 
-    said: bytearray = field(default_factory=bytearray)
-    enabled: threading.Event = field(default_factory=threading.Event)
-    ended: threading.Event = field(default_factory=threading.Event)
+    vm: Vm
+    scheduler: Handle
+    said: str = field(default="")
 
-    def hear(self, output: bytes) -> None:
-        """Pass on the scheduler's output as it comes."""
-        sys.stdout.buffer.write(output)
-        sys.stdout.buffer.flush()
-        self.said += output
-        if ENABLED in self.said:
-            self.enabled.set()
+    @property
+    def was_enabled(self) -> bool:
+        return ENABLED in self.said
 
-    def follow(self, scheduler: Handle) -> None:
-        """Pass on all output until the scheduler, or the VM, is gone."""
-        with contextlib.suppress(LabError):
-            scheduler.wait(None, self.hear)
-        self.ended.set()
+    @property
+    def has_ended(self) -> bool:
+        return self.scheduler.rc is not None
+
+    def go_on(self, seconds: float, until_enabled: bool = False) -> None:
+        """Let the guest work for that long, or until the scheduler has ended or is enabled."""
+        deadline_ns = self.vm.clock.now_ns() + seconds * 1e9
+        self._pass_on()
+        while self.vm.clock.now_ns() < deadline_ns and not self.has_ended:
+            if until_enabled and self.was_enabled:
+                return
+            self.vm.sleep(LOOK_S)
+            self._pass_on()
+
+    def _pass_on(self) -> None:
+        output = self.scheduler.output
+        print(output[len(self.said) :], end="", flush=True)
+        self.said = output
 
 
 def main() -> int:
@@ -61,7 +71,16 @@ def main() -> int:
 
     def act() -> int:
         scheduler = arms.find_binary("scx_vaware")
-        with Vm(options.kernel, options.vcpus, shape=options.shape) as vm:
+        clock = accel.best_clock(kernels.find(options.kernel))
+        with Vm(
+            options.kernel,
+            options.vcpus,
+            shape=options.shape,
+            clock=clock,
+            virtual=Options(ns_per_instruction=NS_PER_INSTRUCTION),
+        ) as vm:
+            if clock == VIRTUAL:
+                say("time is the guest's: the clock counts its instructions, and stops between.")
             return run(vm, scheduler, options.duration_s)
 
     return tool.run("demo", act)
@@ -74,28 +93,25 @@ def run(vm: Vm, scheduler: str, duration_s: float) -> int:
         print(f"  {what}")
     loads = [vm.spawn(f"{command} >/dev/null 2>&1") for command in LOADS.values()]
     say(f"scx_vaware takes over for {duration_s:g} s\n")
-    show, before = Show(), vm.truth()
-    process = vm.spawn(f"exec {scheduler} --stats {STATS_S} --per-vcpu")
-    listener = threading.Thread(target=show.follow, args=(process,))
-    listener.start()
+    show = Show(vm, vm.spawn(f"exec {scheduler} --stats {STATS_S} --per-vcpu"))
     try:
-        if _came_up(show, START_LIMIT_S):
-            show.ended.wait(duration_s)
+        show.go_on(START_LIMIT_S, until_enabled=True)
+        before = vm.truth()
+        show.go_on(duration_s)
         during = truth.difference(before, vm.truth())
-        ended_early = show.ended.is_set()
-        process.kill(signal.SIGINT)
-        obeyed = show.ended.wait(arms.DISABLE_TIMEOUT_S)
+        ended_early = show.has_ended
+        show.scheduler.kill(signal.SIGINT)
+        show.go_on(arms.DISABLE_TIMEOUT_S)
+        obeyed = show.has_ended
     finally:
-        process.kill(signal.SIGKILL)
-        for load in loads:
-            load.kill(signal.SIGKILL)
-        listener.join()
-    state = _state_at_rest(vm)
+        for process in (show.scheduler, *loads):
+            process.kill(signal.SIGKILL)
+    state, code = _state_at_rest(vm), show.scheduler.rc
     faults = {
-        "it never said that it was enabled": not show.enabled.is_set(),
-        f"it ended by itself with code {process.rc}": ended_early,
+        "it never said that it was enabled": not show.was_enabled,
+        f"it ended by itself with code {code}": ended_early,
         "it did not end on SIGINT": not obeyed,
-        f"it ended with code {process.rc} on SIGINT": obeyed and not ended_early and process.rc,
+        f"it ended with code {code} on SIGINT": obeyed and not ended_early and code,
         f"sched_ext is {state} afterwards": state != "disabled",
     }
     return summary(show, during, [fault for fault, is_so in faults.items() if is_so])
@@ -104,9 +120,9 @@ def run(vm: Vm, scheduler: str, duration_s: float) -> int:
 def summary(show: Show, during: list[truth.VcpuTruth], faults: list[str]) -> int:
     """Print how it went, and what the host did to each vCPU; returns 0 or 1."""
     print()
-    last = re.findall(rb"^busy .*$", show.said, re.MULTILINE)
+    last = re.findall(r"^busy .*$", show.said, re.MULTILINE)
     if last:
-        say(f"its last counters: {last[-1].decode()}")
+        say(f"its last counters: {last[-1]}")
     say("the host's truth about each vCPU meanwhile:")
     print(truth.table(during))
     if faults:
@@ -121,20 +137,11 @@ def say(text: str) -> None:
     print(f"demo: {text}", flush=True)
 
 
-def _came_up(show: Show, timeout_s: float) -> bool:
-    """True once the scheduler is enabled; False if it ended first, or took too long."""
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline and not show.ended.is_set():
-        if show.enabled.wait(0.1):
-            return True
-    return False
-
-
 def _state_at_rest(vm: Vm) -> str:
     """sched_ext's state, after it had time to be disabled."""
-    deadline = time.monotonic() + arms.DISABLE_TIMEOUT_S
-    while (state := arms.state(vm).state) != "disabled" and time.monotonic() < deadline:
-        time.sleep(arms.POLL_S)
+    deadline_ns = vm.clock.now_ns() + arms.DISABLE_TIMEOUT_S * 1e9
+    while (state := arms.state(vm).state) != "disabled" and vm.clock.now_ns() < deadline_ns:
+        vm.sleep(LOOK_S)
     return state
 
 

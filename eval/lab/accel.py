@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from . import host, virtual_time
+from .clock import CLOCKS, INSTRUCTIONS, VIRTUAL, WALL
 from .errors import EX_USAGE, LabError, notice
 from .kernels import Kernel, cache
 from .machine import BootFailed, Config, Machine
@@ -19,14 +20,11 @@ TRIAL_S = 10.0
 TRIAL_MEMORY_MIB = 512
 
 
-CLOCKS = ("virtual", "wall", "instructions")
-
-
 def best_clock(kernel: Kernel) -> str:
     """The clock whose times say most of real machines."""
     if host.forced_accel() in ("kvm", "tcg") or not virtual_time.is_there() or _kvm_works(kernel):
-        return "wall"
-    return "virtual"
+        return WALL
+    return VIRTUAL
 
 
 def choose(kernel: Kernel, clock: str) -> str:
@@ -37,16 +35,20 @@ def choose(kernel: Kernel, clock: str) -> str:
     if clock not in CLOCKS:
         raise LabError(f"there is no clock '{clock}'; choose from {', '.join(CLOCKS)}", EX_USAGE)
     forced = host.forced_accel()
-    if clock == "instructions":
+    if clock == INSTRUCTIONS:
         return "icount"
-    if clock == "virtual" or forced == "virtual":
+    if clock == VIRTUAL or forced == "virtual":
         return "virtual"
     if forced:
         return forced
-    return _choose_for_wall(kernel)
+    if _kvm_works(kernel):
+        return "kvm"
+    notice("KVM cannot boot this kernel here, so the VM runs under TCG: slow, shapes are real.")
+    return "tcg"
 
 
 def _kvm_works(kernel: Kernel) -> bool:
+    """Whether a trial boot with KVM works; its result is kept until the host reboots."""
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return False
     works = _remembered(kernel)
@@ -54,17 +56,6 @@ def _kvm_works(kernel: Kernel) -> bool:
         works = _try(kernel)
         _remember(kernel, works)
     return works
-
-
-def _choose_for_wall(kernel: Kernel) -> str:
-    """Return "kvm" or "tcg". The trial's result is kept until the host reboots."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        notice("no usable /dev/kvm here, so the VM runs under TCG: slow, but the shapes are real.")
-        return "tcg"
-    if _kvm_works(kernel):
-        return "kvm"
-    notice("KVM cannot boot this kernel here, so the VM runs under TCG: slow, shapes are real.")
-    return "tcg"
 
 
 def _try(kernel: Kernel) -> bool:

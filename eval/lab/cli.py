@@ -22,6 +22,7 @@ from . import (
     virtual_time,
     vtime_presets,
 )
+from .clock import CLOCKS, VIRTUAL
 from .errors import EX_USAGE, LabError
 from .vm import Vm
 
@@ -120,7 +121,7 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", default="floating:2", metavar="S", help="default floating:2")
     parser.add_argument("--memory", type=int, default=3072, metavar="MIB", help="default 3072")
     parser.add_argument(
-        "--clock", choices=accel.CLOCKS, help="what time is (default: KVM's or a virtual one)"
+        "--clock", choices=CLOCKS, help="what time is (default: KVM's or a virtual one)"
     )
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the simulated host")
     parser.add_argument(
@@ -148,9 +149,9 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
 
 def _vm(args: argparse.Namespace) -> Vm:
     clock = args.clock or accel.best_clock(kernels.find(args.kernel))
-    known = vtime_presets if clock == "virtual" else presets
+    known = vtime_presets if clock == VIRTUAL else presets
     preset = known.find(args.shape, args.vcpus)
-    if clock != "virtual" and (len(preset.phases) > 1 or preset.neighbours):
+    if clock != VIRTUAL and (len(preset.phases) > 1 or preset.neighbours):
         raise LabError(
             f"'{preset.name}' changes or has neighbours, which eval/compare sees to; take another",
             EX_USAGE,
@@ -159,7 +160,7 @@ def _vm(args: argparse.Namespace) -> Vm:
         kernel=args.kernel,
         vcpus=preset.vcpus,
         memory_mib=args.memory,
-        shape=preset.phases if clock == "virtual" else preset.phases[0].shape,
+        shape=preset.phases if clock == VIRTUAL else preset.phases[0].shape,
         append=args.append,
         shares=args.share,
         clock=clock,

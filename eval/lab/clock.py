@@ -16,6 +16,7 @@ from typing import Protocol
 
 from .errors import EX_NOT_UP, LabError
 
+CLOCKS = VIRTUAL, WALL, INSTRUCTIONS = "virtual", "wall", "instructions"
 WORDS = 256  # the guest's word is a byte: its frames so far, modulo this
 ANSWER_S = 60.0  # wall time for what the emulator answers at once
 FRAMES_S = 30.0  # wall time from the guest's word to its frames on the other line

@@ -12,7 +12,7 @@ from signal import SIGCONT, SIGSTOP
 
 from . import accel, host, kernels, presets, shapes, virtual_time, virtual_truth
 from .channel import ClockReading, Handle, Result
-from .clock import VirtualClock, WallClock
+from .clock import VIRTUAL, WALL, VirtualClock, WallClock
 from .clocks import best_reading
 from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
@@ -33,7 +33,7 @@ class Vm:
 
     kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
     shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
-    clock: of accel.CLOCKS. virtual: how a virtual clock runs, and what of KVM's interface the guest
+    clock: of clock.CLOCKS. virtual: how a virtual clock runs, and what of KVM's interface the guest
     has by it, such as the steal clock.
     """
 
@@ -48,7 +48,7 @@ class Vm:
         *,
         boot_timeout_s: float = 60.0,
         name: str = "",
-        clock: str = "wall",
+        clock: str = WALL,
         virtual: virtual_time.Options | None = None,
     ):
         if not 1 <= vcpus <= 255:
@@ -58,7 +58,7 @@ class Vm:
         for folder in shares:
             if not Path(folder).is_dir():
                 raise LabError(f"{folder} is no folder to share; create it first", EX_USAGE)
-        if clock != "virtual":
+        if clock != VIRTUAL:
             shapes.plan(shape, vcpus)
         else:
             describe(_phases(shape), vcpus)
@@ -88,9 +88,10 @@ class Vm:
 
     def up(self) -> "Vm":
         """Boot and shape. Raises LabError: 69 if something is missing, 75 if it does not boot."""
-        host.qemu()
-        host.virtiofsd()
         self.accel = accel.choose(self.kernel, self._wants_clock)
+        if self.accel != "virtual":
+            host.qemu()
+        host.virtiofsd()
         self._run = Run(self._name)
         try:
             self._machine = self._boot()

@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from lab import LabError, Vm, tool
+from lab import LabError, Vm, accel, kernels, tool
+from lab.clock import VIRTUAL, WALL
 from lab.errors import EX_UNAVAILABLE, EX_USAGE
 from lab.tool import make_parser, positive
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
@@ -30,7 +31,7 @@ from .plan import Plan, describe
 from .progress import Progress
 from .records import Journal
 from .runner import Runner
-from .stage import VIRTUAL, WALL, LabStage, LocalStage, Stage, clocks
+from .stage import LabStage, LocalStage, Stage
 
 EXIT_RUN_FAILED = 1
 FREE_BYTES_WANTED = 64 << 20
@@ -58,7 +59,8 @@ def _compare(argv: list[str]) -> int:
     add_arm_options(parser, DEFAULT_ARMS)
     add_run_options(parser)
     options = parser.parse_args(argv)
-    journal = _run(options, _arms(options))
+    has_haltpoll = _is_in_lab(options) and _clock(options) == VIRTUAL
+    journal = _run(options, _arms(options, has_haltpoll))
     return EXIT_RUN_FAILED if report.failed(journal.records) else 0
 
 
@@ -132,9 +134,9 @@ def _tables_at_the_end(journal: Journal, options: argparse.Namespace) -> Iterato
 
 def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
     """A stage for each shape; this machine if nothing asks for the lab."""
-    in_lab = (options.lab, options.kernel, options.vcpus, options.shape)
-    if not any(in_lab) and options.clock in (None, WALL):
+    if not _is_in_lab(options):
         return [LocalStage(compared)]
+    clock = _clock(options)
     return [
         LabStage(
             compared,
@@ -142,16 +144,25 @@ def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
             options.kernel,
             options.vcpus,
             options.memory,
-            options.clock or clocks()[0],
+            clock,
             options.ns_per_instruction,
         )
         for shape in dict.fromkeys(options.shape or [DEFAULT_SHAPE])
     ]
 
 
-def _arms(options: argparse.Namespace) -> list[Arm]:
+def _is_in_lab(options: argparse.Namespace) -> bool:
+    asked = (options.lab, options.kernel, options.vcpus, options.shape)
+    return any(asked) or options.clock not in (None, WALL)
+
+
+def _clock(options: argparse.Namespace) -> str:
+    return options.clock or accel.best_clock(kernels.find(options.kernel))
+
+
+def _arms(options: argparse.Namespace, has_haltpoll: bool = False) -> list[Arm]:
     texts = [text for text in options.arms.split(",") if text] + options.arm
-    return arms.parse_list(texts, has_haltpoll=(options.clock or clocks()[0]) == VIRTUAL)
+    return arms.parse_list(texts, has_haltpoll)
 
 
 def _workloads(options: argparse.Namespace, size: Size) -> list[Workload]:

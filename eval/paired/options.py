@@ -4,12 +4,12 @@
 import argparse
 import re
 
+from lab.clock import CLOCKS
 from lab.tool import positive, positive_seconds, seconds
 from workloads import SUITES
 
 from . import stats
 from .plan import SETTLE_S
-from .stage import CLOCKS, clocks
 
 DESCRIPTION = """\
 Compares schedulers on workloads: on this machine, or with --lab in lab VMs with shaped vCPUs.
@@ -159,7 +159,7 @@ def add_run_options(
         "--clock",
         choices=CLOCKS,
         help="of the lab: virtual time of a simulated host, wall time, or counted instructions; "
-        f"default {clocks()[0]}",
+        "default: wall where KVM works, else virtual",
     )
     how.add_argument(
         "--ns-per-instruction",

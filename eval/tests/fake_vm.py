@@ -29,7 +29,8 @@ class FakeScheduler:
             vm.sched_ext("enabled")
 
     def kill(self, signal: int) -> None:
-        if signal == SIGKILL or (signal == SIGINT and self.behaviour != "stubborn"):
+        obeys = signal == SIGKILL or (signal == SIGINT and self.behaviour != "stubborn")
+        if self.rc is None and obeys:
             self.end(0)
 
     def end(self, rc: int) -> None:

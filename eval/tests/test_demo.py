@@ -1,51 +1,40 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The demo on a fake VM: it succeeds only if the scheduler was enabled and left cleanly."""
 
-import threading
 from types import SimpleNamespace
 
 import demo
 import pytest
 from fake_vm import FakeScheduler, FakeVm
 from lab import Result
-from paired import arms
 
-BANNER = b"scx_vaware: enabled\nbusy  30 %  stolen  60 %\n"
-
-
-class FakeShow(FakeScheduler):
-    """A scheduler that prints its banner and runs until it is ended."""
-
-    def __init__(self, vm: FakeVm, cmd: str, behaviour: str):
-        self.gone = threading.Event()
-        super().__init__(vm, cmd, behaviour)
-
-    def end(self, rc: int) -> None:
-        if not self.gone.is_set():
-            super().end(rc)
-            self.gone.set()
-
-    def wait(self, timeout_s, on_output) -> Result:
-        if self.behaviour != "no start":
-            on_output(BANNER)
-        if self.behaviour == "ejected":
-            self.end(86)
-        if self.rc is None:
-            self.gone.wait()
-        return Result(self.rc, "")
+BANNER = "scx_vaware: enabled\nbusy  30 %  stolen  60 %\n"
 
 
-class FakeDemoVm(FakeVm):
-    """Has the scheduler and its loads."""
+class DemoVm(FakeVm):
+    """Has the scheduler, its loads, and a clock that goes by its sleep."""
 
     vcpus = 4
     kernel = SimpleNamespace(release="7.2")
-    accel = "tcg"
+    accel = "virtual"
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.clock = SimpleNamespace(now_ns=lambda: self.clock_ns)
 
     def spawn(self, cmd: str):
         if "scx_vaware" in cmd:
-            return FakeShow(self, cmd, self.behaviour(cmd))
+            self.scheduler = FakeScheduler(self, cmd, self.behaviour(cmd))
+            self.scheduler.output = ""
+            return self.scheduler
         return SimpleNamespace(kill=lambda signal: None)
+
+    def sleep(self, seconds: float):
+        self.clock_ns += round(seconds * 1e9)
+        if self.scheduler.behaviour != "no start":
+            self.scheduler.output = BANNER
+        if self.scheduler.behaviour == "ejected":
+            self.scheduler.end(86)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +46,10 @@ class FakeDemoVm(FakeVm):
         ("stubborn", 1, "did not end on SIGINT"),
     ],
 )
-def test_demo(monkeypatch, capfd, behaviour, rc, words):
-    monkeypatch.setattr(arms, "DISABLE_TIMEOUT_S", 0.2)
-    vm = FakeDemoVm(lambda vm: Result(0, ""), lambda cmd: behaviour)
-    assert demo.run(vm, "/bin/scx_vaware", 0.2) == rc
+def test_demo(capfd, behaviour, rc, words):
+    vm = DemoVm(lambda vm: Result(0, ""), lambda cmd: behaviour)
+    assert demo.run(vm, "/bin/scx_vaware", 2) == rc
     told = capfd.readouterr().out.replace("the kernel's own", "its own")
     assert words in told
+    assert (BANNER in told) == (behaviour != "no start")
     assert vm.state == "disabled"
