@@ -167,6 +167,7 @@ def compare(runs_file: Path, options: argparse.Namespace) -> dict:
         page_cells=(len(compared) - 1) * len(chosen),
     )
     progress = Progress(name="bundle")
+    progress.begin(plan.runs, done=len(journal.records))
     failure = {}
     try:
         Runner(place, plan, journal, progress).compare()

@@ -3,10 +3,13 @@
 
 import argparse
 import contextlib
+import copy
 import datetime
+import functools
 import shutil
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from lab import LabError, Vm, accel, kernels, tool
@@ -17,6 +20,8 @@ from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
 from . import arms, bpfcost, html, page, records, regress, report, stats
 from .arms import Arm
+from .jobs import do_at_once
+from .jobs import most as most_jobs
 from .options import (
     DEFAULT_ARMS,
     DEFAULT_SHAPE,
@@ -71,10 +76,11 @@ def _run(options: argparse.Namespace, compared: list[Arm]) -> Journal:
     _workloads(options, Size())  # speak up before a VM is booted
     stages = _stages(options, compared)
     plans = [_plan(options, compared, stage, len(stages)) for stage in stages]
+    jobs = options.jobs or most_jobs(stages[0].facts["clock"], options.memory)
     estimate_s = sum(
         plan.wall_s(options.seconds, stage.facts) for plan, stage in zip(plans, stages, strict=True)
     )
-    print(f"compare: {describe(plans, estimate_s)}", file=sys.stderr)
+    print(f"compare: {describe(plans, estimate_s / jobs)}, jobs: {jobs}", file=sys.stderr)
     if options.dry_run:
         return Journal(None)
     for workload in plans[0].workloads:
@@ -89,19 +95,32 @@ def _run(options: argparse.Namespace, compared: list[Arm]) -> Journal:
         "go on with the build and the options of the file, or give another --out",
     )
     progress = Progress()
+    progress.begin(sum(plan.runs for plan in plans), done=len(journal.records))
+
+    def run(stage: Stage, plan: Plan) -> None:
+        with stage:
+            # Under KVM workloads do more than was guessed before its accelerator is known.
+            sized = _workloads(options, stage.size(options.seconds))
+            Runner(stage, replace(plan, workloads=sized), journal, progress).compare()
+
     try:
         with _tables_at_the_end(journal, options):
-            for stage in stages:
-                with stage:
-                    # Under KVM workloads do more than was guessed before its accelerator is known.
-                    plan = _plan(options, compared, stage, len(stages))
-                    Runner(stage, plan, journal, progress).compare()
+            do_at_once([functools.partial(run, *part) for part in _parts(stages, plans)], jobs)
     except KeyboardInterrupt:
         progress.say(f"interrupted; go on with --out {out} --resume and the same options")
         raise
     finally:
         progress.end()
     return journal
+
+
+def _parts(stages: list[Stage], plans: list[Plan]) -> Iterator[tuple[Stage, Plan]]:
+    """What can run at once: by virtual time the blocks, each of which boots anew."""
+    for stage, plan in zip(stages, plans, strict=True):
+        if stage.facts["clock"] == VIRTUAL:
+            yield from ((copy.copy(stage), replace(plan, seeds=(seed,))) for seed in plan.seeds)
+        else:
+            yield stage, plan
 
 
 def _plan(options: argparse.Namespace, compared: list[Arm], stage: Stage, shapes: int) -> Plan:

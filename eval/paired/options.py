@@ -168,6 +168,12 @@ def add_run_options(
         metavar="NS",
         help="speed of a vCPU under a clock other than wall; default 1",
     )
+    how.add_argument(
+        "--jobs",
+        type=positive,
+        metavar="N",
+        help="blocks at once; default: by virtual time as many as there are cores, else 1",
+    )
     how.add_argument("--dry-run", action="store_true", help="print the plan, and run nothing")
     how.add_argument("--settle", type=seconds, default=SETTLE_S, metavar="S", help=HELP_SETTLE)
     how.add_argument(

@@ -43,6 +43,16 @@ class Plan:
         """The first arm and its twin: equals, whose difference is the A/A noise."""
         return self.arms[0], self.arms[0].twin()
 
+    @property
+    def runs_of_block(self) -> int:
+        """At most: cells that are decided get no more."""
+        return (len(self.arms) + 1) * len(self.workloads)
+
+    @property
+    def runs(self) -> int:
+        """Of all blocks, at most."""
+        return self.runs_of_block * len(self.seeds)
+
     def turns(self, seed: int) -> list[Arm]:
         """The arms in the order of a block, the baseline twice: random, and repeatable.
 
@@ -75,7 +85,7 @@ class Plan:
         is_wall, blocks = facts["clock"] == "wall", len(self.seeds)
         vms = len({arm.boot for arm in self.arms}) * (1 if is_wall else blocks)
         turns = (len(self.arms) + 1) * blocks
-        runs = turns * (len(self.workloads) + self.rehearse)
+        runs = self.runs + turns * self.rehearse
         runs += vms * len(self.workloads) * self.warm_up
         fixed_s = turns * TURN_S + vms * BOOT_S
         if is_wall:

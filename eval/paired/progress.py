@@ -3,6 +3,7 @@
 
 import shutil
 import sys
+import threading
 import time
 from typing import TextIO
 
@@ -10,7 +11,10 @@ WIDTH = 24
 
 
 class Progress:
-    """Tells on `out` what is done; draws a bar with the time left if that is a terminal."""
+    """Tells on `out` what is done; draws a bar with the time left if that is a terminal.
+
+    Several threads may tell it of their runs.
+    """
 
     def __init__(self, out: TextIO = sys.stderr, name: str = "compare"):
         self._out = out
@@ -19,6 +23,7 @@ class Progress:
         self._total = self._finished = self._before = 0
         self._began_s = time.monotonic()
         self._now = ""
+        self._turn = threading.RLock()
 
     def begin(self, total: int, done: int = 0) -> None:
         """So many runs are to come, of which `done` were there already."""
@@ -29,23 +34,27 @@ class Progress:
 
     def tell(self, what: str) -> None:
         """What is being done now."""
-        self._now = what
-        self._draw()
+        with self._turn:
+            self._now = what
+            self._draw()
 
     def done(self, line: str) -> None:
         """One more run is done; `line` says how it went."""
-        self._finished += 1
-        self.say(line)
+        with self._turn:
+            self._finished += 1
+            self.say(line)
 
-    def expect(self, runs: int) -> None:
-        """At most so many runs are to come from now on."""
-        self._total = self._finished + runs
+    def skip(self, runs: int) -> None:
+        """So many of the runs to come are not needed."""
+        with self._turn:
+            self._total -= runs
 
     def say(self, line: str) -> None:
         """A line of the log."""
-        self._clear()
-        print(f"{self._name}: {line}", file=self._out, flush=True)
-        self._draw()
+        with self._turn:
+            self._clear()
+            print(f"{self._name}: {line}", file=self._out, flush=True)
+            self._draw()
 
     def end(self) -> None:
         """Take the bar away."""

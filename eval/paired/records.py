@@ -13,6 +13,7 @@ not), stolen_source (who says so), neighbours_run_ns (of the VMs beside it).
 
 import json
 import os
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -108,6 +109,7 @@ class Journal:
     def __init__(self, path: str | Path | None, resume: bool = False):
         self.records: list[dict] = []
         self._file = None
+        self._turn = threading.Lock()
         self.path = path = None if path is None else Path(path)
         if path is None:
             return
@@ -125,7 +127,14 @@ class Journal:
             raise LabError(f"{path} cannot be written ({why}); check it", EX_UNAVAILABLE) from None
 
     def add(self, record: dict) -> None:
-        """Keep a run; it is on disk when this returns. Raises LabError (69), as for a full disk."""
+        """Keep a run; it is on disk when this returns. Raises LabError (69), as for a full disk.
+
+        Several threads may do so.
+        """
+        with self._turn:
+            self._add(record)
+
+    def _add(self, record: dict) -> None:
         self.records.append(record)
         if self._file:
             try:

@@ -46,13 +46,12 @@ class Runner:
         Raises LabError: 75 if the VM is gone (the run that lost it is kept as failed), 69 if a
         workload cannot be set up.
         """
-        runs = (len(self.plan.arms) + 1) * len(self.plan.workloads)
-        self.progress.begin(runs * len(self.plan.seeds), done=len(self._records()))
-        for number, seed in enumerate(self.plan.seeds):
+        for seed in self.plan.seeds:
+            done = sum(run["seed"] == seed for run in self._records())
             todo = self._todo(seed)
-            runs_of_block = sum(map(len, todo.values()))
-            self.progress.expect(runs_of_block * (len(self.plan.seeds) - number))
-            if not runs_of_block:
+            runs = sum(map(len, todo.values()))
+            self.progress.skip(self.plan.runs_of_block - done - runs)
+            if not runs:
                 continue
             for order, arm in enumerate(self.plan.turns(seed)):
                 if todo[arm.name] and (guest := self.stage.ready(arm, seed)):

@@ -123,6 +123,8 @@ class LocalStage(Stage):
 class LabStage(Stage):
     """VMs of one shape, one for each boot that the arms ask for; a VM is shaped in its turn only.
 
+    What is up is made on entry, so a copy of a stage that is not entered is another stage.
+
     `shape` is one of lab.shapes or the name of a preset, whose number of vCPUs holds if `vcpus` is
     None. Under a clock other than "wall" one VM is up at a time, and boots with the seed of the
     block: it sets the simulated host's phases.
@@ -145,11 +147,6 @@ class LabStage(Stage):
         self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED, "clock": clock}
         self._options["vcpus"] = self.preset.vcpus
         self._kernel = kernel
-        self._kernels: dict[str, Kernel] = {}
-        self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
-        self._seed = 0
-        self._neighbours: list[Vm] = []
-        self._stack = contextlib.ExitStack()
         self._binaries = sorted({arm.command[0] for arm in compared if arm.command})
         self._boots = list(dict.fromkeys(arm.boot for arm in compared))
         self.facts = {
@@ -167,11 +164,16 @@ class LabStage(Stage):
         }
 
     def __enter__(self) -> "LabStage":
-        for name, _ in self._boots:
-            self._kernels[name] = kernels.find(name or self._kernel)
+        self._kernels: dict[str, Kernel] = {
+            name: kernels.find(name or self._kernel) for name, _ in self._boots
+        }
+        self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
+        self._seed = 0
+        self._neighbours: list[Vm] = []
+        self._stack = contextlib.ExitStack()
         first = self._kernels[self._boots[0][0]]
-        self.facts |= _kernel_facts(first)
-        self.facts["accel"] = accel.choose(first, self.facts["clock"])
+        accelerator = accel.choose(first, self.facts["clock"])
+        self.facts = self.facts | _kernel_facts(first) | {"accel": accelerator}
         return self
 
     def __exit__(self, *_: object) -> None:
