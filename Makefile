@@ -84,24 +84,30 @@ test-fresh: ready-fresh ## Run `make run` and `make test` as a new user of Debia
 	@deploy/test-fresh.sh $(SYSTEMS)
 
 # Shapes, arms and workloads of `make eval`: one page, of one build. An interrupted run goes on.
+# EVAL_QUICK=1 takes a quarter of an hour on two cores, the default two hours, EVAL_FULL=1 days.
 ifneq ($(EVAL_QUICK),)
-EVAL_SHAPES ?= honest overcommitted rcvm
+EVAL_SHAPES ?= honest symmetric-50 rcvm
 EVAL_ARMS ?= eevdf,scx_vaware
 EVAL_SUITE ?= quick
-EVAL_BLOCKS ?= 5
-endif
+else ifneq ($(EVAL_FULL),)
 EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity asymmetric-latency straggler stacked \
 	rcvm hpvm changing neighbours
-EVAL_ARMS ?= all
 EVAL_SUITE ?= main
 EVAL_BLOCKS ?= 10
+EVAL_SECONDS ?= 4
+endif
+EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity straggler stacked rcvm changing
+EVAL_ARMS ?= all
+EVAL_SUITE ?= table
+EVAL_BLOCKS ?= 5
+EVAL_SECONDS ?= 1
 # Of an instruction in virtual time: 1 is nearer to a core, and takes four times as long.
 EVAL_NS ?= 4
-EVAL_RESULTS ?= vaware-results/eval$(if $(EVAL_QUICK),-quick)
+EVAL_RESULTS ?= vaware-results/eval$(if $(EVAL_QUICK),-quick)$(if $(EVAL_FULL),-full)
 
-eval: ready-lab ready-eval build ## Compare schedulers in lab VMs of many shapes: takes hours, goes on where it was
+eval: ready-lab ready-eval build ## Compare schedulers in lab VMs of many shapes: 2 hours, EVAL_QUICK=1 15 minutes
 	@eval/compare $(EVAL_SHAPES:%=--shape %) --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) \
-		--blocks $(EVAL_BLOCKS) --ns-per-instruction $(EVAL_NS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
+		--blocks $(EVAL_BLOCKS) --seconds $(EVAL_SECONDS) --no-warm-up --ns-per-instruction $(EVAL_NS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
 	@$(MAKE) --no-print-directory eval-report
 
 eval-report: ready-eval ## Write an HTML report of what `make eval` has so far

@@ -15,7 +15,7 @@ from .arms import Arm
 SETTLE_S = 12.0
 # What emulation takes, measured on one core at 500 million instructions a second.
 VCPU_SPEED = 0.5  # vCPU-seconds of virtual time per wall second, per ns of an instruction
-TURN_S = 15.0  # to load and unload a scheduler: some 5 billion instructions, most of its verifier's
+LOAD_S = 15.0  # to load and unload a scheduler: 5 billion instructions, most of its verifier's
 BOOT_S = 18.0
 
 
@@ -87,7 +87,8 @@ class Plan:
         turns = (len(self.arms) + 1) * blocks
         runs = self.runs + turns * self.rehearse
         runs += vms * len(self.workloads) * self.warm_up
-        fixed_s = turns * TURN_S + vms * BOOT_S
+        loads = sum(bool(arm.command) for arm in self.turns(self.seeds[0])) * blocks
+        fixed_s = loads * LOAD_S + vms * BOOT_S
         if is_wall:
             return fixed_s + runs * seconds + turns * self.settle_s
         slower = facts["vcpus"] / (VCPU_SPEED * facts["ns_per_instruction"])

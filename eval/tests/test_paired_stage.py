@@ -187,15 +187,16 @@ def test_a_file_of_another_build_is_not_gone_on_with(booted, tmp_path, capsys):
     assert booted == []
 
 
-def test_the_estimate_is_of_all_runs_and_of_the_speed_of_the_clock():
-    """Two arms, so three turns a block; two workloads of 4 s each."""
+def test_the_estimate_is_of_all_loads_and_runs_and_of_the_speed_of_the_clock():
+    """Two arms, so three turns a block, of which one loads; two workloads of 4 s each."""
     facts = {"clock": "wall", "vcpus": 4, "ns_per_instruction": 1.0}
-    some = Plan([EEVDF, POLL], ["a", "b"], range(5), settle_s=10.0, warm_up=False)
-    turns_s = 15 * (plan.TURN_S + 10 + 2 * 4)
+    scx = arms.Arm("scx", ("/bin/scx",), append="quiet")
+    some = Plan([EEVDF, scx], ["a", "b"], range(5), settle_s=10.0, warm_up=False)
+    turns_s = 5 * plan.LOAD_S + 15 * (10 + 2 * 4)
     assert some.wall_s(4, facts) == pytest.approx(turns_s + 2 * plan.BOOT_S)
     facts["clock"] = "virtual"
     slower = 4 / plan.VCPU_SPEED
-    by_virtual_time_s = 15 * (plan.TURN_S + 2 * 4 * slower) + 5 * 2 * plan.BOOT_S
+    by_virtual_time_s = 5 * plan.LOAD_S + 15 * 2 * 4 * slower + 5 * 2 * plan.BOOT_S
     assert some.wall_s(4, facts) == pytest.approx(by_virtual_time_s)
     facts["ns_per_instruction"] = 4.0
     assert some.wall_s(4, facts) < by_virtual_time_s / 2

@@ -44,6 +44,10 @@ KINDS = (
 # burst of wake-ups.
 SUITES = {
     "quick": ("requests", "parallel-dynamic", "hackbench"),
+    "table": (
+        *("requests", "hackbench", "perf-pipe", "barrier-block", "parallel-dynamic"),
+        "sysbench-cpu-4",
+    ),
     "base": (
         *("hackbench", "sysbench-cpu-1", "sysbench-cpu-2", "sysbench-cpu-4", "sysbench-threads"),
         *("cyclictest-idle", "cyclictest-hogs", "stress-ng-switch"),
