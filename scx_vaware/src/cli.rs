@@ -10,6 +10,7 @@ use userspace::config::{Config, DEFAULT_PATH, Settings};
 use userspace::failure::Failure;
 
 use crate::doctor::DoctorOptions;
+use crate::flags::Flags;
 use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
@@ -81,7 +82,7 @@ pub struct ConfigOptions {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    settings: Settings,
+    flags: Flags,
 }
 
 /// How to run.
@@ -137,7 +138,7 @@ impl ConfigOptions {
             Some(path) => Settings::read(path)?,
             None => Settings::default(),
         };
-        Ok(self.settings.clone().or(file).into())
+        Ok(self.flags.0.clone().or(file).into())
     }
 }
 

@@ -4,6 +4,7 @@
 mod activity_log;
 mod cli;
 mod doctor;
+mod flags;
 mod output;
 mod probe;
 mod run;
