@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh twin eval eval-report results peers bundle clean
+.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh twin eval eval-report results papers peers bundle clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -116,6 +116,11 @@ eval-report: ready-eval ## Write an HTML report of what `make eval` has so far
 
 results: ready-eval ## Write docs/results.md from what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results.md
+
+# PAPERS names scenarios, or how their names begin: PAPERS=irs,vsched-fig15.
+papers: ready-lab ready-eval build ## Run the papers' experiments: days, PAPERS_QUICK=1 hours; goes on where it was
+	@eval/papers $(if $(PAPERS_QUICK),--quick) $(if $(PAPERS),--only $(PAPERS))
+	@eval/papers page docs/papers.md $(if $(PAPERS_QUICK),--quick)
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	BPF_CLANG=$$(deploy/setup.sh --print-clang) CARGO_TARGET_DIR=target/peers \

@@ -95,12 +95,15 @@ def contrasts(
     return found
 
 
-def estimate(logs: Sequence[float]) -> Estimate | None:
-    """The ratio and its interval from the contrasts of blocks. None without any."""
+def estimate(logs: Sequence[float], min_blocks: int = MIN_BLOCKS) -> Estimate | None:
+    """The ratio and its interval from the contrasts of blocks. None without any.
+
+    With fewer than `min_blocks` (2 or more) it has no interval.
+    """
     blocks = len(logs)
     if blocks == 0:
         return None
-    if blocks < MIN_BLOCKS:
+    if blocks < min_blocks:
         return Estimate(math.exp(fmean(logs)), 0.0, math.inf, blocks)
     error = max(stdev(logs), RESOLUTION) / math.sqrt(blocks)
     return _estimate(fmean(logs), error, blocks - 1, blocks)

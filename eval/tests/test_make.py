@@ -9,7 +9,7 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
-TARGETS += ["twin", "eval", "eval-report", "results", "peers", "bundle"]
+TARGETS += ["twin", "eval", "eval-report", "results", "papers", "peers", "bundle"]
 
 
 def commands(*arguments):

@@ -107,6 +107,14 @@ def test_the_interval_is_students():
     assert math.log(found.low) == pytest.approx(0.03 - 2.776 * 0.007071, abs=1e-5)
 
 
+def test_an_interval_of_few_blocks_is_wide_and_only_for_those_who_ask():
+    logs = [math.log(2), math.log(2.2), math.log(1.8)]
+    found = stats.estimate(logs, min_blocks=2)
+    assert 1 < found.low < 1.7 < found.ratio < 2.3 < found.high < 3
+    assert stats.estimate(logs).low == 0
+    assert stats.estimate(logs[:1], min_blocks=2).low == 0
+
+
 def test_few_blocks_have_no_interval_and_decide_nothing():
     logs = [math.log(3)] * (MIN_BLOCKS - 1)
     assert stats.estimate(logs) == stats.Estimate(pytest.approx(3.0), 0.0, math.inf, len(logs))

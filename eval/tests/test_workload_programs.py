@@ -48,9 +48,21 @@ def test_parallel_loops_make_progress_and_end(schedule):
     assert parallel.parse(done.stdout)["rate"] > 0
 
 
+@pytest.mark.parametrize("stages, threads", [(1, 1), (4, 2)])
+def test_a_pipeline_makes_progress_and_ends(stages, threads):
+    done = run("stages", stages, threads, 20, 0.2)
+    assert done.returncode == 0, done.stderr
+    assert sync.parse(done.stdout)["rate"] > 0
+
+
 @pytest.mark.parametrize(
     "name, arguments",
-    [("requests", [1]), ("sync", ["mutex", "sleep", 2, 1]), ("parallel", ["guided", 2, 1])],
+    [
+        ("requests", [1]),
+        ("sync", ["mutex", "sleep", 2, 1]),
+        ("parallel", ["guided", 2, 1]),
+        ("stages", [4]),
+    ],
 )
 def test_a_wrong_command_line_is_told(name, arguments):
     done = run(name, *arguments)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Pipelines: pbzip2 and zstd read, compress in parallel and write in order, over bounded queues."""
+"""Pipelines over bounded queues: pbzip2 and zstd read, compress in parallel and write in order;
+c/stages.c passes items on, and little else."""
 
-from .workload import Size, Workload, from_command
+from . import programs
+from .sync import parse
+from .workload import Metric, Size, Workload, from_command
 
 INPUT = "/dev/shm/vaware-pipeline"
+STAGES, WORK_US = 4, 20
 
 
 def workloads(size: Size) -> list[Workload]:
-    """One thread per vCPU; the metric is the wall time."""
+    """One thread per vCPU; the metric is the wall time, or the rate of items."""
     lines = size.amount(400_000, 4_000_000)
     commands = {
         "pbzip2": f"pbzip2 -1 -k -c -p{size.vcpus} {INPUT} >/dev/null",
@@ -26,4 +30,17 @@ def workloads(size: Size) -> list[Workload]:
                 setup=f"seq {lines} >{INPUT}",
             )
         )
-    return found
+    return [*found, _stages(size)]
+
+
+def _stages(size: Size) -> Workload:
+    threads = max(1, size.vcpus // STAGES)
+    return Workload(
+        "stages",
+        f"{programs.path('stages')} {STAGES} {threads} {WORK_US} {size.seconds:g}",
+        (Metric("rate", "items/s", "higher"),),
+        parse,
+        note=f"{STAGES} stages, {WORK_US} us of work in each",
+        needs=("gcc",),
+        prepare=lambda: programs.build("stages"),
+    )

@@ -5,6 +5,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from lab import LabError
@@ -78,9 +79,14 @@ def parse(output: str) -> dict[str, float]:
 
 def workloads(size: Size) -> list[Workload]:
     """pgbench's own mix of updates and reads, eight clients."""
+    return [replace(pgbench(size, CLIENTS), name="postgresql")]
+
+
+def pgbench(size: Size, clients: int) -> Workload:
+    """The same with so many clients."""
     data = f"{FOLDER}/data"
     seconds = max(1, round(size.seconds))
-    bench = f"{binary('pgbench')} -n -c {CLIENTS} -j 2 -T {seconds} -h {FOLDER} -p {PORT} {USER}"
+    bench = f"{binary('pgbench')} -n -c {clients} -j 2 -T {seconds} -h {FOLDER} -p {PORT} {USER}"
     command = (
         f"cd {FOLDER}; {_as_user(_serve(data, FOLDER))} >{FOLDER}/log 2>&1 & server=$!; "
         f"{_wait_until_ready(FOLDER)}; {_as_user(bench)}; kill -INT $server; wait $server"
@@ -89,17 +95,15 @@ def workloads(size: Size) -> list[Workload]:
         f"rm -rf {FOLDER} && mkdir {FOLDER} && chown {USER} {FOLDER} && "
         f"tar xf {shlex.quote(str(archive()))} -C {FOLDER}"
     )
-    return [
-        Workload(
-            "postgresql",
-            command,
-            METRICS,
-            parse,
-            needs=(binary("postgres"), binary("pgbench"), "setpriv"),
-            prepare=prepare,
-            setup=setup,
-        )
-    ]
+    return Workload(
+        f"postgresql x{clients}",
+        command,
+        METRICS,
+        parse,
+        needs=(binary("postgres"), binary("pgbench"), "setpriv"),
+        prepare=prepare,
+        setup=setup,
+    )
 
 
 def _serve(data: object, sockets: object) -> str:

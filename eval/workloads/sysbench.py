@@ -25,22 +25,26 @@ def parse_threads(output: str) -> dict[str, float]:
 
 def workloads(size: Size) -> list[Workload]:
     """cpu with 1, 2 and 4 threads; threads with 8."""
-    time = f"--time={max(1, round(size.seconds))}"
-    cpu = [
-        Workload(
-            f"sysbench-cpu-{threads}",
-            f"sysbench cpu --threads={threads} {time} run",
-            METRICS,
-            parse_cpu,
-            needs=("sysbench",),
-        )
-        for threads in (1, 2, 4)
-    ]
     threads = Workload(
         "sysbench-threads",
-        f"sysbench threads --threads=8 {time} run",
+        f"sysbench threads --threads=8 {_time(size)} run",
         METRICS,
         parse_threads,
         needs=("sysbench",),
     )
-    return [*cpu, threads]
+    return [*(cpu(size, count) for count in (1, 2, 4)), threads]
+
+
+def cpu(size: Size, threads: int) -> Workload:
+    """So many threads that compute."""
+    return Workload(
+        f"sysbench-cpu-{threads}",
+        f"sysbench cpu --threads={threads} {_time(size)} run",
+        METRICS,
+        parse_cpu,
+        needs=("sysbench",),
+    )
+
+
+def _time(size: Size) -> str:
+    return f"--time={max(1, round(size.seconds))}"
