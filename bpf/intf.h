@@ -174,7 +174,7 @@ struct vaware_stats {
 	u64 rescue_wakes[2];   /* those wakees */
 };
 
-/* Where stolen time is read from (docs/design.md, Signals). */
+/* Where stolen time is read from (docs/detection.md). */
 enum vaware_steal_source {
 	VAWARE_STEAL_BEATS, /* no steal clock: beats that came late */
 	VAWARE_STEAL_KVM,   /* per-vCPU kvm_steal_time, announced by CPUID */

@@ -14,7 +14,7 @@ use crate::flags::Flags;
 use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
-/// Every exit code and its meaning; README.md has the same table. `doctor` has those of Nagios plugins.
+/// Every exit code and its meaning; docs/operations.md has the same table. `doctor` has those of Nagios plugins.
 const EXIT_CODES: [(u8, &str); 13] = [
     (0, "ended as asked"),
     (1, "any other failure"),
@@ -204,19 +204,15 @@ mod tests {
     }
 
     #[test]
-    fn the_readme_has_every_exit_code_with_its_meaning() {
-        let readme = include_str!("../../README.md");
-        let table = readme.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);
-        let mut published = Vec::new();
-        for line in table.take_while(|line| line.starts_with('|')) {
-            let cells: Vec<_> = line.split('|').map(|cell| cell.replace('`', "")).collect();
-            for pair in cells[1..].windows(2) {
-                if let Ok(code) = pair[0].trim().parse::<u8>() {
-                    published.push((code, pair[1].trim().to_string()));
-                }
-            }
-        }
-        published.sort();
+    fn the_operators_page_has_every_exit_code_with_its_meaning() {
+        let page = include_str!("../../docs/operations.md");
+        let table = page.lines().skip_while(|line| !line.starts_with("| code |")).skip(2);
+        let published: Vec<_> = table
+            .map_while(|line| {
+                let (code, rest) = line.strip_prefix('|')?.split_once('|')?;
+                Some((code.trim().parse::<u8>().ok()?, rest.split('|').next()?.trim().to_string()))
+            })
+            .collect();
         let known: Vec<_> =
             EXIT_CODES.iter().map(|(code, meaning)| (*code, meaning.to_string())).collect();
         assert_eq!(published, known);
