@@ -3,6 +3,7 @@
 
 import re
 import subprocess
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -63,3 +64,23 @@ def test_the_layout_names_every_folder_and_no_other():
         assert (REPO / folder).is_dir(), f"CONTRIBUTING.md names {folder}/, which is not there"
     top = {path.split("/")[0] for path in tracked() if "/" in path} - {".cargo", ".ci"}
     assert top <= {folder.split("/")[0] for folder in named}
+
+
+def test_every_shared_field_has_its_writer():
+    """The table of docs/architecture.md against the structs of bpf/intf.h."""
+    header = re.sub(r"/\*.*?\*/", "", (REPO / "bpf/intf.h").read_text(), flags=re.DOTALL)
+    page = (REPO / "docs/architecture.md").read_text()
+    table = page.partition("| struct | field |")[2].partition("\n\n")[0]
+    named: dict[str, list[str]] = {}
+    for struct, fields in re.findall(r"^\| (?:`(\w+)`)? ?\| ([^|]+) \|", table, re.MULTILINE):
+        owner = struct or next(reversed(named))
+        known = ["*"] if fields == "all" else re.findall(r"`(\w+\*?)(?:\[\d+\])?`", fields)
+        named.setdefault(owner, []).extend(known)
+    assert len(named) > 4
+    for struct, patterns in named.items():
+        body = header.partition(f"struct {struct} {{")[2].partition("\n}")[0]
+        fields = set(re.findall(r"(\w+)(?:\[\w+\])*;", body)) - {"unused"}
+        assert fields, f"{struct} is not in intf.h"
+        missing = {f for f in fields if not any(fnmatch(f, pattern) for pattern in patterns)}
+        extra = [p for p in patterns if not any(fnmatch(field, p) for field in fields)]
+        assert not missing and not extra, (struct, missing, extra)
