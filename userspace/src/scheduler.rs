@@ -360,7 +360,7 @@ impl<'a> Scheduler<'a> {
             )));
         }
         let why = format!(
-            "the scheduler was ended from outside: {reason}{details}; the kernel's own scheduler \
+            "the kernel ejected the scheduler: {reason}{details}; the kernel's own scheduler \
              is back, see dmesg for details"
         );
         let stalled = kind == ScxExitKind::ErrorStall as i32

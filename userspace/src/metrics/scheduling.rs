@@ -64,7 +64,7 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("rescue_trial_wakes", None, "Those tasks"),
         trial("rescue", total.rescue_wakes.map(|wakes| wakes as f64)),
     )?;
-    page.counter(("switches", None, "Tasks put on a vCPU"), total.switches as f64)?;
+    page.counter(("switches", None, "Waits for a vCPU that ended"), total.switches as f64)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {
         let buckets = total.wait_hist[class].iter().enumerate().map(|(bucket, count)| {
