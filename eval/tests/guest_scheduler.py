@@ -23,7 +23,7 @@ ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 DECISIONS = "scx_vaware_decisions_total"
 METRICS = "curl -sf localhost:9817/metrics"  # in the guest
-LIMIT_S = 180  # of the guest's time: far above what anything here takes, even by wall time
+LIMIT_S = 180  # of the guest's time: far above what anything here takes
 # Of virtual time. 4 ns: a guest that idles or spins then takes about as long as it says.
 VIRTUAL = virtual_time.Options(seed=1, ns_per_instruction=4)
 BOOTED_S = 10  # the kernel tests itself for a while after boot
@@ -203,6 +203,14 @@ class GuestScheduler:
         assert now.ops.startswith("scx_vaware")
         assert now.nr_rejected == 0
 
+    def expect_loaded_again(self) -> None:
+        """Fail unless the same process has loaded it once more since it was last known loaded."""
+        assert self._handle.rc is None, f"it ended with {self._handle.rc}: {self.output}"
+        now = sched_ext(self.vm)
+        assert now.state == "enabled", f"{now}; it says: {self.output}"
+        assert now.enable_seq == self._as_enabled.enable_seq + 1
+        self._as_enabled = now
+
     def _wait_for_start(self) -> None:
         try:
             wait_until(self.vm, lambda: "Ctrl-C" in self.output or self.has_ended, "the start")
@@ -213,14 +221,13 @@ class GuestScheduler:
         return f"it said:\n{self.output}\n{autopsy(self.vm)}"
 
 
-Place = tuple[str | None, str, bool]  # kernel, clock, whether tests share a scheduler in it
+Place = tuple[str | None, bool]  # kernel, whether tests share a scheduler in it
 
 
 class Guests:
     """The VMs of the tests, and the schedulers that tests share in them.
 
-    A virtual clock stands still while nobody waits for it, so such VMs stay up. Of those by wall
-    time there is one, since two would take the host from each other.
+    A virtual clock stands still while nobody waits for it, so a VM that stays up takes no core.
     """
 
     def __init__(self, binary: Path):
@@ -229,9 +236,9 @@ class Guests:
         self._schedulers: dict[Place, GuestScheduler] = {}
         self._unavailable: dict[str | None, str] = {}  # not to be looked for again in each test
 
-    def get(self, kernel: str | None, clock: str) -> Vm:
+    def get(self, kernel: str | None) -> Vm:
         """A VM with 4 vCPUs of shape SHAPE, without a scheduler loaded."""
-        place = (kernel, clock, False)
+        place = (kernel, False)
         vm = self._vm(place)
         if not is_sound(vm):
             self._end(place)
@@ -239,9 +246,9 @@ class Guests:
         vm.shape(SHAPE)
         return vm
 
-    def scheduler(self, kernel: str | None, clock: str) -> GuestScheduler:
+    def scheduler(self, kernel: str | None) -> GuestScheduler:
         """A scheduler with the defaults as its configuration CONFIG, in a VM of shape SHAPE."""
-        place = (kernel, clock, True)
+        place = (kernel, True)
         vm, found = self._vm(place), self._schedulers.get(place)
         if not found or found.vm is not vm or found.has_ended:
             vm.shape(SHAPE)
@@ -261,15 +268,12 @@ class Guests:
                 vm.down()
 
     def _vm(self, place: Place) -> Vm:
-        kernel, clock, _ = place
+        kernel, _ = place
         if kernel in self._unavailable:
             pytest.skip(self._unavailable[kernel])
-        if clock == "wall":
-            for other in [each for each in self._vms if each[1] == "wall" and each != place]:
-                self._end(other)
         if place not in self._vms or not self._vms[place].alive:
             try:
-                self._vms[place] = boot(kernel, self._binary, clock=clock)
+                self._vms[place] = boot(kernel, self._binary)
             except pytest.skip.Exception as why:
                 self._unavailable[kernel] = why.msg
                 raise
@@ -341,24 +345,18 @@ def kernel(request) -> str | None:
 
 
 @pytest.fixture
-def clock(request) -> str:
-    """The clock of the test's VM: a virtual one, unless the test is marked as `wall`."""
-    return "wall" if request.node.get_closest_marker("wall") else "virtual"
-
-
-@pytest.fixture
-def guest(request, guests, kernel, clock) -> Iterator[Vm]:
+def guest(request, guests, kernel) -> Iterator[Vm]:
     """A VM that runs the test's kernel, with no scheduler loaded."""
-    vm = guests.get(kernel, clock)
+    vm = guests.get(kernel)
     yield vm
     if FAILED in request.node.stash:
         vm.down()  # with whatever the test left there
 
 
 @pytest.fixture
-def scheduler(request, guests, kernel, clock) -> Iterator[GuestScheduler]:
+def scheduler(request, guests, kernel) -> Iterator[GuestScheduler]:
     """The scheduler loaded with its defaults, which tests share; a test may end it."""
-    loaded = guests.scheduler(kernel, clock)
+    loaded = guests.scheduler(kernel)
     yield loaded
     try:
         if not loaded.has_ended:

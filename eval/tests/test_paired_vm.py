@@ -50,7 +50,6 @@ def test_a_comparison_in_a_vm_tells_good_runs_from_an_ejection(tmp_path):
 
 
 @pytest.mark.vm
-@pytest.mark.wall
 @on_kernels(DEFAULT_KERNEL)
 def test_a_comparison_on_the_machine_itself(guest):
     programs.build("sync")  # the guest sees the host's files, and cannot write there
@@ -80,7 +79,6 @@ def test_beside_another_scheduler_it_refuses_and_leaves_that_alone(scheduler):
 
 
 @pytest.mark.vm
-@pytest.mark.wall
 @on_kernels(DEFAULT_KERNEL)
 def test_a_killed_comparison_leaves_no_scheduler_behind(guest):
     comparison = guest.spawn(
@@ -96,7 +94,6 @@ def test_a_killed_comparison_leaves_no_scheduler_behind(guest):
 
 
 @pytest.mark.vm
-@pytest.mark.wall
 @pytest.mark.long
 @on_kernels(DEFAULT_KERNEL)
 def test_a_bundle_has_what_is_asked_and_names_nobody(guest, tmp_path):

@@ -28,8 +28,6 @@ TURNS = "floating:2+quota:20/40:0-3"
 IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 4
-# STRAGGLER is shaped by wall time: the simulated host does not let its slow vCPU go on after a
-# throttle, now and then.
 TRIES = 4
 
 
@@ -93,7 +91,6 @@ def test_wake_ups_do_not_wait_for_a_stopped_vcpu(scheduler, policy, counter):
     assert decisions(guest, counter) > before
 
 
-@pytest.mark.wall
 def test_rwc_lets_no_barrier_wait_for_a_straggler(scheduler):
     programs.build("sync")
     command = f"{programs.path('sync')} barrier block 4 {WORK_S}"
@@ -106,7 +103,6 @@ def test_rwc_lets_no_barrier_wait_for_a_straggler(scheduler):
     assert used_with_s[SLOW] < used_s[SLOW] / 2
 
 
-@pytest.mark.wall
 def test_capacity_moves_work_to_where_there_is_more_of_it(scheduler):
     """Without it, work leaves a slow vCPU only if it happens to wait there when another idles."""
 

@@ -98,19 +98,20 @@ def test_it_does_not_void_cpu_limits_unless_told_to(guest):
         guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
 
 
-@pytest.mark.wall
-def test_limits_that_are_set_later_are_counted_and_named(guest):
-    setting = f"mkdir {LIMITED} && echo '50000 100000' >{LIMITED}/cpu.max"
-    with GuestScheduler(guest) as scheduler:
-        assert published(guest, IGNORED_LIMITS) == 0
-        limit = guest.run(f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && {setting}")
-        assert limit.rc == 0, limit.output
-        inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
-        wait_until(guest, lambda: "/limited; lift these limits" in scheduler.output, "the note")
-        assert published(guest, IGNORED_LIMITS) == 1
-        inside.kill()
-        inside.wait(LIMIT_S)
-        guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+def test_limits_that_are_set_later_are_counted_and_named(scheduler):
+    guest = scheduler.vm
+    assert published(guest, IGNORED_LIMITS) == 0
+    limit = guest.run(
+        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
+        f"echo '50000 100000' >{LIMITED}/cpu.max"
+    )
+    assert limit.rc == 0, limit.output
+    inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
+    wait_until(guest, lambda: "/limited; lift these limits" in scheduler.output, "the note")
+    assert published(guest, IGNORED_LIMITS) == 1
+    inside.kill()
+    inside.wait(LIMIT_S)
+    guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
 
 
 def test_a_reload_names_the_keys_that_it_ignores(scheduler):
@@ -129,7 +130,6 @@ def test_a_reload_names_the_keys_that_it_ignores(scheduler):
     assert published(guest, "scx_vaware_config_last_reload_success") == 1
 
 
-@pytest.mark.wall
 def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten(guest):
     """The vCPU comes back while it is probed, and the kernel grants no thread for it."""
     online = "/sys/devices/system/cpu/cpu3/online"
@@ -161,22 +161,14 @@ def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten
         guest.run(f"echo 1 >{online}; rmdir {group}", LIMIT_S)
 
 
-@pytest.mark.wall
-def test_probing_goes_on_while_a_vcpu_comes_and_goes(guest):
-    online = "/sys/devices/system/cpu/cpu3/online"
-    with GuestScheduler(
-        guest, "--probe-light-ms", "200", "--probe-topology-ms", "500"
-    ) as scheduler:
-        for state in (0, 1) * 5:
-            assert guest.run(f"sleep 0.5; echo {state} >{online}", LIMIT_S).rc == 0
-        scheduler.expect_in_charge()
-        wait_until(
-            guest,
-            lambda: SHARE_OF_0.replace("0", "3") in guest.run(METRICS, LIMIT_S).output,
-            "a snapshot of the vCPU that came back",
-        )
-        page = guest.run(METRICS, LIMIT_S).output
-        assert value(page, "scx_vaware_snapshot_age_seconds") < 10
+def test_probing_goes_on_while_a_vcpu_comes_and_goes(scheduler):
+    guest, online = scheduler.vm, "/sys/devices/system/cpu/cpu3/online"
+    for state in (0, 1) * 5:
+        assert guest.run(f"sleep 1; echo {state} >{online}", LIMIT_S).rc == 0
+    scheduler.expect_in_charge()
+    share_of_3 = SHARE_OF_0.replace("0", "3")
+    wait_until(guest, lambda: published(guest, share_of_3) is not None, "the share of vCPU 3")
+    assert published(guest, "scx_vaware_snapshot_age_seconds") < 10
 
 
 def test_a_port_that_is_taken_changes_nothing(guest):

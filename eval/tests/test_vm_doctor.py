@@ -6,7 +6,7 @@ import json
 import pytest
 from guest_scheduler import BINARY, DEFAULT_KERNEL, LIMIT_S, GuestScheduler, boot, sched_ext
 
-pytestmark = [pytest.mark.vm, pytest.mark.wall]
+pytestmark = pytest.mark.vm
 DOCTOR = f"{BINARY} doctor --json --duration 0.1"
 LOCKDOWN = "/sys/kernel/security/lockdown"
 CRITICAL, UNAVAILABLE, PERMISSION = 2, 69, 77
@@ -15,7 +15,7 @@ CRITICAL, UNAVAILABLE, PERMISSION = 2, 69, 77
 @pytest.fixture(scope="module")
 def guest(binary):
     """A VM with a vCPU in nohz_full=, which the kernel takes a scheduler on."""
-    vm = boot(DEFAULT_KERNEL, binary, vcpus=2, shape="honest", append="nohz_full=1", clock="wall")
+    vm = boot(DEFAULT_KERNEL, binary, vcpus=2, shape="honest", append="nohz_full=1")
     assert vm.run("mount -t securityfs securityfs /sys/kernel/security").rc == 0
     yield vm
     vm.down()
@@ -43,9 +43,7 @@ def expect_both_to_name(vm, code, *words, wrapper=""):
 
 
 def test_isolcpus_is_named(binary):
-    vm = boot(
-        DEFAULT_KERNEL, binary, vcpus=2, shape="honest", append="isolcpus=domain,1", clock="wall"
-    )
+    vm = boot(DEFAULT_KERNEL, binary, vcpus=2, shape="honest", append="isolcpus=domain,1")
     try:
         expect_both_to_name(vm, UNAVAILABLE, "isolcpus=domain,1", "kernel's command line")
     finally:
