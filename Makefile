@@ -71,13 +71,12 @@ twin: ready-build ## Fuzz the scheduler on a simulated kernel and host, and coun
 	target/release/twin fuzz --seeds $(SEEDS)
 	target/release/twin scale
 
-# A VM by virtual time takes one core of this machine. Those by wall time have it to themselves.
+# A VM by virtual time takes one core of this machine, and no notice of what else that does.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1 eval/tests
 test-vm: ready-test build ## Run the tests in lab VMs
-	@set -o pipefail; { $(PYTEST) -n 2 --dist loadfile -m 'vm and not wall and not long' && \
-		$(PYTEST) -m 'vm and wall and not long'; } | tee target/test-durations.txt
+	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
 
-test-long: ready-test build ## Run the tests in lab VMs that take long, and say less
+test-long: ready-test build ## Run the tests in lab VMs by wall time, and others that take long
 	@set -o pipefail; $(PYTEST) -m 'vm and long' | tee target/test-durations-long.txt
 
 test-fresh: ready-fresh ## Run `make run` and `make test` as a new user of Debian and Ubuntu (SYSTEMS=debian12; hours)

@@ -3,6 +3,7 @@
 
 import os
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from _pytest.runner import runtestprotocol
 EVAL = Path(__file__).parents[1]
 FAILED = pytest.StashKey[bool]()
 
-# Under QEMU's TCG a vCPU may run into the breakpoint of a patch of the kernel's text (a static key
-# that flips when a scheduler comes or goes) after the patch is over, which no real CPU does.
+# By wall time TCG has a thread for each vCPU, which may run into the breakpoint of a patch of
+# the kernel's text (a static key that flips when a scheduler comes or goes) after the patch is
+# over. No real CPU does so, nor can it happen by virtual time, in a single thread.
 EMULATOR_FAULT = "Oops: int3"
 
 sys.path.insert(0, str(EVAL))
@@ -20,14 +22,31 @@ sys.path.insert(0, str(EVAL))
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "vm: boots a lab VM (needs root, QEMU and virtiofsd)")
-    config.addinivalue_line("markers", "wall: by wall time, for concurrency; alone on the machine")
-    config.addinivalue_line("markers", "long: a minute or more, and not essential (make test-long)")
+    config.addinivalue_line("markers", "long: by wall time, or a minute or more (make test-long)")
     config.pluginmanager.import_plugin("guest_scheduler")  # fixtures: a VM to schedule in
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Have tests that share a VM follow each other in one process, the largest group first."""
+    groups = {item: group(item) for item in items}
+    sizes = Counter(groups.values())
+    items.sort(key=lambda item: (-sizes[groups[item]], groups[item]))
+    for item, name in groups.items():
+        item.add_marker(pytest.mark.xdist_group(name))
+
+
+def group(item):
+    """The VM of a test: that of a kernel, with or without a scheduler, else its module's own."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if "kernel" in params:
+        return f"{params['kernel']}{'-scheduler' * ('scheduler' in item.fixturenames)}"
+    return item.module.__name__
+
+
 def pytest_runtest_protocol(item, nextitem):
-    """Run a test of a VM once more, in VMs booted anew, if its guest died of the emulator."""
-    if not item.get_closest_marker("vm"):
+    """Run a test by wall time once more, in VMs booted anew, if its guest died of the emulator."""
+    if not item.get_closest_marker("long"):
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
     reports = runtestprotocol(item, nextitem=nextitem, log=False)

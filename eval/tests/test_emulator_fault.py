@@ -9,7 +9,7 @@ from pathlib import Path
 TESTS = """
 import pytest
 
-pytestmark = pytest.mark.vm
+pytestmark = pytest.mark.long
 boots, tries = [], []
 
 

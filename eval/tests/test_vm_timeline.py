@@ -2,25 +2,18 @@
 """A timeline of a real VM: what the guest says ran, against what the host says of its vCPUs."""
 
 import pytest
-from guest_scheduler import VIRTUAL
-from lab import LabError, Vm
+from guest_scheduler import DEFAULT_KERNEL, on_kernels
 from timelines import record
 from vact import matching
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 
 
-def test_what_ran_in_the_guest_and_when_its_vcpus_halted_hardly_overlap():
+def test_what_ran_in_the_guest_and_when_its_vcpus_halted_hardly_overlap(guest):
     """Two records by two kernels: they agree only if their clocks are aligned."""
     busy = "taskset -c 1 sh -c 'while :; do for i in $(seq 2000); do :; done; sleep 0.02; done'"
-    try:
-        options = {"shape": "stacked:0,1", "clock": "virtual", "virtual": VIRTUAL}
-        with Vm(vcpus=2, memory_mib=1024, **options) as vm:
-            timeline = record.record(vm, busy, None, seconds=2, settle_s=1)
-    except LabError as why:
-        if why.exit_code == 69:
-            pytest.skip(why.message)
-        raise
+    guest.shape("stacked:0,1")
+    timeline = record.record(guest, busy, None, seconds=2, settle_s=1)
     lane = timeline.lanes[1]
     ran = matching.merge((begin, end) for begin, end, name in lane.tasks if name.startswith("sh "))
     ran_ns = sum(end - begin for begin, end in ran)

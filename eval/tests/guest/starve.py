@@ -26,8 +26,9 @@ def starve(vcpu: int, begin: float, end: float) -> None:
 RT_RUNTIME.write_text("-1")
 if not (DEBUGFS / "sched").exists():
     os.system(f"mount -t debugfs none {DEBUGFS}")
-for runtime in DEBUGFS.glob("sched/*_server/cpu*/runtime"):
-    runtime.write_text("0")
+servers = {file: file.read_text() for file in DEBUGFS.glob("sched/*_server/cpu*/runtime")}
+for file in servers:
+    file.write_text("0")
 begin = time.monotonic() + 1
 for vcpu in os.sched_getaffinity(0):
     if os.fork() == 0:
@@ -39,3 +40,5 @@ while True:
     except ChildProcessError:
         break
 RT_RUNTIME.write_text("950000")
+for file, runtime in servers.items():
+    file.write_text(runtime)

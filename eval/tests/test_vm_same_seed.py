@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two machines by virtual time whose only input is their initramfs: one seed, one schedule."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+from lab import kernels, virtual_time
+from lab.clock import VirtualClock
+from lab.presets import Phase
+from lab.shaping import VirtualShaper
+
+pytestmark = [
+    pytest.mark.vm,
+    pytest.mark.skipif(not virtual_time.is_there(), reason="QEMU with virtual time is not built"),
+]
+
+GUEST = Path(__file__).with_name("guest")
+
+
+def schedule(folder: Path, seed: int) -> str:
+    """What the host does with a machine whose only input is its initramfs, for 11 s."""
+    folder.mkdir()
+    init, initrd, record = folder / "init", folder / "initrd", folder / "record"
+    subprocess.run(["cc", "-O2", "-static", "-o", init, GUEST / "busy_init.c"], check=True)
+    initrd.write_bytes(newc("init", init.read_bytes()) + newc("TRAILER!!!", b""))
+    options = virtual_time.Options(seed, ns_per_instruction=4)
+    clock = VirtualClock(folder / "clock")
+    args = [
+        *virtual_time.command(options),
+        *["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
+        *["-smp", "4", "-m", "512M", "-initrd", str(initrd)],
+        *["-kernel", str(kernels.find("7.2").vmlinuz)],
+        *["-append", "rdinit=/init quiet clocksource=tsc tsc=reliable panic=-1"],
+    ]
+    env = os.environ | virtual_time.environment(options, folder / "clock")
+    with subprocess.Popen(args, env=env) as machine:
+        assert clock.accept(60)
+        VirtualShaper(clock, 4).apply([Phase("floating:2+bursty:3/5")])
+        clock.ask(f"record {record}\n")
+        clock.sleep(11)  # until all work, and nobody is done
+        clock.ask("record\n")
+        clock.close()
+        machine.wait(60)
+    return record.read_text()
+
+
+def newc(name: str, content: bytes) -> bytes:
+    """A file of an initramfs (Linux Documentation/driver-api/early-userspace/buffer-format.rst)."""
+    fields = [1, 0o100755, 0, 0, 1, 0, len(content), 0, 0, 0, 0, len(name) + 1, 0]
+    head = b"070701" + b"".join(b"%08x" % field for field in fields) + name.encode() + b"\0"
+    return b"".join(part + bytes(-len(part) % 4) for part in (head, content))
+
+
+def test_the_same_seed_gives_the_same_schedule(tmp_path):
+    first = schedule(tmp_path / "first", 1)
+    assert len(first.splitlines()) > 10_000
+    assert schedule(tmp_path / "again", 1) == first
+    assert schedule(tmp_path / "other", 2) != first
