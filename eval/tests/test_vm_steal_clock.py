@@ -15,9 +15,10 @@ READINGS = 50
 WATCH_S = 3
 
 
-@pytest.fixture
-def stacked(guest):
+@pytest.fixture(scope="module")
+def stacked(guests, kernel):
     """A VM with two vCPUs on one core, and a spinner on the second."""
+    guest = guests.get(kernel)
     guest.shape("stacked:0,1")
     spinner = guest.spawn("taskset -c 1 sh -c 'while :; do :; done'")
     guest.sleep(0.5)
@@ -43,7 +44,7 @@ def test_the_guest_is_told_the_time_that_its_vcpus_waited(stacked):
         assert told_ns <= latest[vcpu].delay_ns - earliest[vcpu].delay_ns
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def readings(stacked):
     return read(stacked, READINGS)
 

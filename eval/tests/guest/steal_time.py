@@ -12,6 +12,7 @@ memory by virtual address (fs/proc/kcore.c).
 import json
 import os
 import struct
+import subprocess
 import sys
 from collections.abc import Iterator
 
@@ -51,15 +52,14 @@ class Kcore:
 
 def symbols(*names: str) -> dict[str, int]:
     """Addresses of kernel symbols."""
-    found = {}
-    with open("/proc/kallsyms") as lines:
-        for line in lines:
-            address, _, name = line.split()[:3]
-            if name in names:
-                found[name] = int(address, 16)
-            if len(found) == len(names):
-                return found
-    sys.exit(f"/proc/kallsyms does not have {', '.join(sorted(set(names) - set(found)))}")
+    # grep goes through all symbols many times faster than a loop here.
+    pattern = f" ({'|'.join(names)})$"
+    grep = ["grep", "-E", pattern, "/proc/kallsyms"]
+    lines = subprocess.run(grep, capture_output=True, text=True).stdout.splitlines()
+    found = {name: int(address, 16) for address, _, name in map(str.split, lines)}
+    if missing := set(names) - set(found):
+        sys.exit(f"/proc/kallsyms does not have {', '.join(sorted(missing))}")
+    return found
 
 
 def addresses(kcore: Kcore) -> Iterator[int]:
