@@ -26,14 +26,17 @@ def pytest_configure(config):
     config.pluginmanager.import_plugin("guest_scheduler")  # fixtures: a VM to schedule in
 
 
+def pytest_itemcollected(item):
+    """Have tests that share a VM run in one process (pytest-xdist's loadgroup)."""
+    item.add_marker(pytest.mark.xdist_group(group(item)))
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
-    """Have tests that share a VM follow each other in one process, the largest group first."""
+    """Have tests that share a VM follow each other, the largest group first."""
     groups = {item: group(item) for item in items}
     sizes = Counter(groups.values())
     items.sort(key=lambda item: (-sizes[groups[item]], groups[item]))
-    for item, name in groups.items():
-        item.add_marker(pytest.mark.xdist_group(name))
 
 
 def group(item):
