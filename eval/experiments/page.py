@@ -32,10 +32,10 @@ paper's figure is right.
 
 Ratios say how many times as good; above 1 is better. Those of the papers are relative to what "of
 what" says. EEVDF: its median, in the workload's unit. A/A: EEVDF's second turn against its first.
-scx_vaware: against both turns of EEVDF. Its part: scx_vaware against scx_vaware without the
-policies named. In parentheses the 95 % interval over the seeds of this row alone; with few seeds it
-is wide. There are no verdicts here ([evaluation.md](evaluation.md) tells how those are made). "-":
-not run.
+scx_vaware: against both turns of EEVDF, as far as they have run. Its part: scx_vaware against
+scx_vaware without the policies named. In parentheses the 95 % interval over the seeds of this row
+alone; with few seeds it is wide. There are no verdicts here ([evaluation.md](evaluation.md) tells
+how those are made). "-": not run.
 """
 
 
@@ -135,16 +135,21 @@ def _measured(
 
     def against(arm: str, *baselines: str) -> Estimate | None:
         own, *reference = (report.values(done, metric, each) for each in (arm, *baselines))
+        # Of a scenario that was interrupted, one turn of the baseline is better than none.
+        reference = list(filter(None, reference))
+        if not reference:
+            return None
         return stats.estimate(stats.contrasts(own, reference, meaning["better"]), min_blocks=2)
 
     both = BASELINE, BASELINE + TWIN_MARK
     eevdf = [value for arm in both for value in report.values(done, metric, arm).values()]
-    part = f" ({', '.join(scenario.part)})" if scenario.part else ""
+    part = against(OURS, without(scenario.part))
+    policies = f" ({', '.join(scenario.part)})" if part else ""
     return (
         f"{report.number(median(eevdf))} {meaning['unit']}" if eevdf else NOT_RUN,
         _told(against(both[1], both[0])),
         _told(against(OURS, *both)),
-        _told(against(OURS, without(scenario.part))) + part if part else NOT_RUN,
+        _told(part) + policies,
         _told(against(scenario.beside[0], *both)) if scenario.beside else NOT_RUN,
         str(len({run["seed"] for run in done})),
         note,

@@ -129,6 +129,16 @@ def test_the_page_shows_what_has_run():
     assert "build abc1234" in text and "2026-11-23, 12 runs" in text
 
 
+def test_a_scenario_that_was_interrupted_shows_what_there_is():
+    scenario = catalogue.scenarios()["vsched-fig3"]
+    runs = [
+        a_run(scenario, arm, 1, value) for arm, value in (("eevdf'", 50.0), ("scx_vaware", 75.0))
+    ]
+    text = page.render(PAPERS, {scenario.name: runs}, {})
+    row = next(row for row in rows_of(text) if row[0] == "Figure 3")
+    assert row[4:9] == ["50 events/s", "-", "1.50", "-", "-"]
+
+
 def test_the_page_counts_failed_runs():
     scenario = catalogue.scenarios()["vsched-fig3"]
     good = [a_run(scenario, arm, 1, 100.0) for arm in ("eevdf", "eevdf'")]
