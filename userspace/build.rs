@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles and links bpf/*.bpf.c, and generates the skeleton and the bindings of bpf/intf.h.
+//! Compiles and links bpf/*.bpf.c, and generates the skeleton.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ fn main() -> anyhow::Result<()> {
     println!("cargo:rerun-if-env-changed=VAWARE_CLANG");
 
     let mut builder = scx_cargo::BpfBuilder::new()?;
-    builder.enable_intf("../bpf/intf.h", "bpf_intf.rs").enable_skel("../bpf/main.bpf.c", "bpf");
+    builder.enable_skel("../bpf/main.bpf.c", "bpf");
     for entry in fs::read_dir("../bpf")? {
         let path = entry?.path();
         if let Some(source) = path.to_str().filter(|path| path.ends_with(".bpf.c")) {

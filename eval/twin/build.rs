@@ -33,20 +33,9 @@ fn main() -> anyhow::Result<()> {
     bindgen::Builder::default()
         .header("shim/twin.h")
         .clang_arg("-Ishim")
+        .blocklist_file(".*/bpf/intf\\.h") // the crate intf has it
         .derive_default(true)
         .generate()?
         .write_to_file(out.join("shim.rs"))?;
-    let intf = std::fs::read_to_string("../../bpf/intf.h")?;
-    std::fs::write(out.join("policies.rs"), all_policies(&intf))?;
     Ok(())
-}
-
-/// The bits of enum vaware_policy together.
-fn all_policies(intf: &str) -> String {
-    let name = |line: &str| {
-        let (name, _) = line.trim().strip_prefix("VAWARE_POLICY_")?.split_once(" = ")?;
-        Some(format!("shim::vaware_policy_VAWARE_POLICY_{name} as u64"))
-    };
-    let bits: Vec<String> = intf.lines().filter_map(name).collect();
-    format!("pub const ALL_POLICIES: u64 = {};\n", bits.join(" | "))
 }

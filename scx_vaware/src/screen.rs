@@ -4,15 +4,14 @@
 use std::fmt::Write;
 use std::time::Duration;
 
+use intf::{CLASSES, COUNTERS};
 use probers::snapshot::VcpuSnapshot;
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
 use userspace::policy::POLICIES;
 use userspace::scheduler::Scheduler;
-use userspace::stats::{
-    CLASSES, COUNTERS, Stats, VcpuStats, wait_quantile_us, waits_of_all_classes,
-};
+use userspace::stats::{Stats, VcpuStats, wait_quantile_us, waits_of_all_classes};
 
 /// Add a line to a text, which cannot fail.
 macro_rules! line {
@@ -82,10 +81,10 @@ pub fn stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) -> String {
         percent(total.run_ns.iter().sum(), elapsed) / vcpus,
         percent(total.stolen_ns, elapsed) / vcpus,
         rate(total.switches, elapsed),
-        rate(counter(&total, "kicks"), elapsed),
+        rate(total.counters[intf::VAWARE_KICKS as usize], elapsed),
         wait(&total, 0.5),
         wait(&total, 0.99),
-        counter(&total, "lock_waits_long"),
+        total.counters[intf::VAWARE_LOCK_WAITS_LONG as usize],
     );
     if !per_vcpu {
         return text;
@@ -112,9 +111,11 @@ pub fn stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) -> String {
             rate(vcpu.switches, elapsed),
             wait(vcpu, 0.5),
             wait(vcpu, 0.99),
-            counter(vcpu, "dispatch_steal") + counter(vcpu, "dispatch_balance"),
-            counter(vcpu, "preempt_here") + counter(vcpu, "preempt_remote"),
-            counter(vcpu, "dispatch_keep"),
+            vcpu.counters[intf::VAWARE_DISPATCH_STEAL as usize]
+                + vcpu.counters[intf::VAWARE_DISPATCH_BALANCE as usize],
+            vcpu.counters[intf::VAWARE_PREEMPT_HERE as usize]
+                + vcpu.counters[intf::VAWARE_PREEMPT_REMOTE as usize],
+            vcpu.counters[intf::VAWARE_DISPATCH_KEEP as usize],
         );
     }
     text
@@ -175,10 +176,6 @@ pub fn end(total: &VcpuStats) -> String {
     );
     line!(text, "  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
     text
-}
-
-fn counter(stats: &VcpuStats, name: &str) -> u64 {
-    COUNTERS.iter().position(|known| *known == name).map_or(0, |index| stats.counters[index])
 }
 
 fn percent(ns: u64, elapsed: Duration) -> f64 {

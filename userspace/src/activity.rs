@@ -8,8 +8,6 @@ use anyhow::Context;
 use libbpf_rs::{MapCore, MapFlags};
 use serde::Serialize;
 
-use crate::intf;
-
 /// Room for stops between two readings of the log, in bytes: 6000 of them.
 pub const LOG_BYTES: u32 = 256 * 1024;
 
@@ -75,7 +73,7 @@ fn median(spans: &intf::vaware_spans) -> Option<Duration> {
 impl Activity {
     /// What `raw` says at `now_ns` of the scheduler's clock.
     fn new(raw: &intf::vaware_activity, now_ns: u64) -> Self {
-        let is_idle = raw.state == intf::vaware_state_VAWARE_STATE_IDLE;
+        let is_idle = raw.state == intf::VAWARE_STATE_IDLE;
         let idle_now_ns = if is_idle { now_ns.saturating_sub(raw.since_ns) } else { 0 };
         let median_of = |kind: u32| median(&raw.spans[kind as usize]);
         Self {
@@ -84,8 +82,8 @@ impl Activity {
             stolen_by_beats: Duration::from_nanos(raw.beats_stolen_ns + raw.wake_stolen_ns),
             stolen_by_clock: Duration::from_nanos(raw.clock_stolen_ns),
             preemptions: u64::from(raw.preemptions),
-            active_typical: median_of(intf::vaware_span_VAWARE_SPAN_STOPPED),
-            inactive_typical: median_of(intf::vaware_span_VAWARE_SPAN_INACTIVE),
+            active_typical: median_of(intf::VAWARE_SPAN_STOPPED),
+            inactive_typical: median_of(intf::VAWARE_SPAN_INACTIVE),
         }
     }
 }
@@ -101,18 +99,14 @@ pub struct Gap {
 }
 
 impl Gap {
-    /// The stop that a record of the log tells of; `None` if it is too short to be one.
+    /// The stop that a record of the log tells of; `None` if it is none of ours.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
         if record.len() < size_of::<intf::vaware_gap>() {
             return None;
         }
         // SAFETY: the kernel half wrote this very struct, and the length was checked.
         let raw = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<intf::vaware_gap>()) };
-        let source = match raw.source {
-            intf::vaware_steal_source_VAWARE_STEAL_KVM => "kvm",
-            intf::vaware_steal_source_VAWARE_STEAL_WAKE => "wake",
-            _ => "beats",
-        };
+        let source = intf::STEAL_SOURCES.get(raw.source as usize)?;
         Some(Self { vcpu: raw.vcpu, start_ns: raw.start_ns, end_ns: raw.end_ns, source })
     }
 }
@@ -152,8 +146,7 @@ mod tests {
     const MS: u64 = 1_000_000;
 
     fn raw() -> intf::vaware_activity {
-        // SAFETY: a struct of integers, for which zero is a value.
-        unsafe { std::mem::zeroed() }
+        intf::vaware_activity::default()
     }
 
     #[test]
@@ -162,9 +155,9 @@ mod tests {
         raw.idle_ns = 40 * MS;
         raw.since_ns = 100 * MS;
         let idle_at = |raw: &_, now_ms: u64| Activity::new(raw, now_ms * MS).idle.as_millis();
-        raw.state = intf::vaware_state_VAWARE_STATE_IDLE;
+        raw.state = intf::VAWARE_STATE_IDLE;
         assert_eq!((idle_at(&raw, 105), idle_at(&raw, 90)), (45, 40));
-        raw.state = intf::vaware_state_VAWARE_STATE_ACTIVE;
+        raw.state = intf::VAWARE_STATE_ACTIVE;
         assert_eq!(idle_at(&raw, 105), 40);
     }
 
@@ -187,7 +180,7 @@ mod tests {
     #[test]
     fn a_median_lies_in_the_bucket_that_halves_the_weights() {
         let mut raw = raw();
-        let inactive = intf::vaware_span_VAWARE_SPAN_INACTIVE as usize;
+        let inactive = intf::VAWARE_SPAN_INACTIVE as usize;
         assert_eq!(Activity::new(&raw, 0).inactive_typical, None);
         raw.spans[inactive].weights[20] = 100;
         raw.spans[inactive].weights[35] = 99;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::inputs::Inputs;
+use hints::VcpuHints;
 
 /// The bans of one vCPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub struct Ban {
 pub type Bans = BTreeMap<u32, Ban>;
 
 /// What was told last has held for `passed`; from now on `told` holds, and bans if `rwc` is on.
-pub fn account(bans: &mut Bans, passed: Duration, told: &[Inputs], rwc: bool) {
+pub fn account(bans: &mut Bans, passed: Duration, told: &[VcpuHints], rwc: bool) {
     for ban in bans.values_mut().filter(|ban| ban.now) {
         ban.total += passed;
         ban.now = false;
@@ -32,13 +32,13 @@ pub fn account(bans: &mut Bans, passed: Duration, told: &[Inputs], rwc: bool) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::inputs::{Facts, plan};
+    use hints::{VcpuFacts, plan};
 
     const S: Duration = Duration::from_secs(1);
 
     /// vCPUs 0 and 1, of which vCPU 1 is banned.
-    fn stacked() -> Vec<Inputs> {
-        plan(&[Facts::unknown(0), Facts { stack: 0, ..Facts::unknown(1) }], &[])
+    fn stacked() -> Vec<VcpuHints> {
+        plan(&[VcpuFacts::unknown(0), VcpuFacts { stack: 0, ..VcpuFacts::unknown(1) }], &[])
     }
 
     fn of(bans: &Bans, vcpu: u32) -> (bool, Duration) {
@@ -51,7 +51,7 @@ mod tests {
         account(&mut bans, S * 5, &stacked(), true);
         assert_eq!((of(&bans, 0), of(&bans, 1)), ((false, Duration::ZERO), (true, Duration::ZERO)));
         account(&mut bans, S * 2, &stacked(), true);
-        account(&mut bans, S, &plan(&[Facts::unknown(0), Facts::unknown(1)], &[]), true);
+        account(&mut bans, S, &plan(&[VcpuFacts::unknown(0), VcpuFacts::unknown(1)], &[]), true);
         account(&mut bans, S * 9, &stacked(), true);
         assert_eq!((of(&bans, 0), of(&bans, 1)), ((false, Duration::ZERO), (true, S * 3)));
     }

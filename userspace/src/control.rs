@@ -9,11 +9,11 @@ use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
-use crate::inputs::{Facts, Inputs, plan};
-use crate::levels::{Measured, levels};
 use crate::probing::{Failed, Probing};
 use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
+use hints::levels::{Measured, levels};
+use hints::{VcpuFacts, VcpuHints, plan};
 
 /// How long the loop may sleep between rounds; each round wakes a vCPU.
 pub const ROUND: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const VALID: Duration = Duration::from_secs(10);
 pub struct Control {
     probing: Probing,
     loaded: Instant,
-    told: Vec<Inputs>,
+    told: Vec<VcpuHints>,
     told_at: Instant,
     bans: Bans,
 }
@@ -70,15 +70,15 @@ impl Control {
 }
 
 /// What is known of the online vCPUs: what the snapshot is sure of, and neutral values elsewhere.
-fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<Facts> {
+fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<VcpuFacts> {
     let Some(snapshot) = snapshot else {
-        return online.iter().copied().map(Facts::unknown).collect();
+        return online.iter().copied().map(VcpuFacts::unknown).collect();
     };
     let topology = &snapshot.topology;
     let measured: Vec<_> = online.iter().map(|&vcpu| measured(snapshot, vcpu)).collect();
     let known = online.iter().zip(levels(&measured)).map(|(&vcpu, capacity_ratio)| {
         let verdict = snapshot.vcpu(vcpu).map_or(Verdict::Unknown, |vcpu| vcpu.verdict);
-        Facts {
+        VcpuFacts {
             vcpu,
             capacity_1024: (capacity_ratio * CAPACITY_SCALE).round() as u32,
             straggler: verdict == Verdict::Straggler,
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn without_a_snapshot_nothing_is_assumed() {
-        assert_eq!(facts(&[0, 3], None), [Facts::unknown(0), Facts::unknown(3)]);
+        assert_eq!(facts(&[0, 3], None), [VcpuFacts::unknown(0), VcpuFacts::unknown(3)]);
     }
 
     #[test]

@@ -12,7 +12,6 @@ use anyhow::Context;
 use libbpf_rs::{MapHandle, libbpf_sys};
 
 use crate::activity::{self, Activity};
-use crate::intf;
 use crate::stats::{self, Stats};
 
 /// The program that [`read_clocks`] runs.

@@ -13,9 +13,7 @@ pub mod ejections;
 pub mod failure;
 pub mod health;
 pub mod http;
-pub mod inputs;
 pub mod kernel;
-pub mod levels;
 mod libbpf_log;
 pub mod metrics;
 pub mod obstacles;
@@ -31,13 +29,6 @@ pub mod stats;
 pub mod supervise;
 pub mod telemetry;
 pub mod text_file;
-
-/// Bindings of `bpf/intf.h`.
-#[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
-#[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-pub mod intf {
-    include!(concat!(env!("OUT_DIR"), "/bpf_intf.rs"));
-}
 
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

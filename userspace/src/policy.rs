@@ -3,8 +3,6 @@
 
 use std::str::FromStr;
 
-use crate::intf;
-
 /// A policy that can be switched on and off while the scheduler runs.
 pub struct Policy {
     pub name: &'static str,
@@ -13,48 +11,43 @@ pub struct Policy {
     pub purpose: &'static str,
 }
 
+impl Policy {
+    const fn new(bit: u32, purpose: &'static str) -> Self {
+        Self { name: intf::POLICIES[bit.trailing_zeros() as usize], bit: bit as u64, purpose }
+    }
+}
+
 /// All policies.
-pub const POLICIES: [Policy; 8] = [
-    Policy {
-        name: "preempt",
-        bit: intf::vaware_policy_VAWARE_POLICY_PREEMPT as u64,
-        purpose: "a waking task with an earlier deadline takes the vCPU",
-    },
-    Policy {
-        name: "sync",
-        bit: intf::vaware_policy_VAWARE_POLICY_SYNC as u64,
-        purpose: "a wakee follows a waker about to sleep if waking a vCPU is dear",
-    },
-    Policy {
-        name: "balance",
-        bit: intf::vaware_policy_VAWARE_POLICY_BALANCE as u64,
-        purpose: "a busy vCPU takes work from a longer or stuck queue",
-    },
-    Policy {
-        name: "bvs",
-        bit: intf::vaware_policy_VAWARE_POLICY_BVS as u64,
-        purpose: "latency-sensitive tasks go to the vCPU with the least expected delay",
-    },
-    Policy {
-        name: "ivh",
-        bit: intf::vaware_policy_VAWARE_POLICY_IVH as u64,
-        purpose: "CPU-bound tasks leave a vCPU before it is stopped, where that is found to pay",
-    },
-    Policy {
-        name: "rescue",
-        bit: intf::vaware_policy_VAWARE_POLICY_RESCUE as u64,
-        purpose: "a wake-up that has not begun to run in time wakes a second vCPU",
-    },
-    Policy {
-        name: "rwc",
-        bit: intf::vaware_policy_VAWARE_POLICY_RWC as u64,
-        purpose: "stragglers serve best-effort work only, one vCPU of a stack is used",
-    },
-    Policy {
-        name: "capacity",
-        bit: intf::vaware_policy_VAWARE_POLICY_CAPACITY as u64,
-        purpose: "CPU-bound tasks go to the vCPUs with the most capacity",
-    },
+pub const POLICIES: [Policy; intf::POLICIES.len()] = [
+    Policy::new(
+        intf::VAWARE_POLICY_PREEMPT,
+        "a waking task with an earlier deadline takes the vCPU",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_SYNC,
+        "a wakee follows a waker about to sleep if waking a vCPU is dear",
+    ),
+    Policy::new(intf::VAWARE_POLICY_BALANCE, "a busy vCPU takes work from a longer or stuck queue"),
+    Policy::new(
+        intf::VAWARE_POLICY_BVS,
+        "latency-sensitive tasks go to the vCPU with the least expected delay",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_IVH,
+        "CPU-bound tasks leave a vCPU before it is stopped, where that is found to pay",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_RESCUE,
+        "a wake-up that has not begun to run in time wakes a second vCPU",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_RWC,
+        "stragglers serve best-effort work only, one vCPU of a stack is used",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_CAPACITY,
+        "CPU-bound tasks go to the vCPUs with the most capacity",
+    ),
 ];
 
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
@@ -65,7 +58,7 @@ pub struct PolicySet(u64);
 impl PolicySet {
     /// Every policy: what is on unless somebody chooses.
     pub fn all() -> Self {
-        Self(POLICIES.iter().fold(0, |bits, policy| bits | policy.bit))
+        Self(intf::ALL_POLICIES)
     }
 
     /// The bits as the kernel half reads them.
@@ -85,7 +78,7 @@ impl PolicySet {
 
     /// Whether vCPUs can be banned from normal work.
     pub fn bans(self) -> bool {
-        self.0 & intf::vaware_policy_VAWARE_POLICY_RWC as u64 != 0
+        self.0 & u64::from(intf::VAWARE_POLICY_RWC) != 0
     }
 
     /// The set made of the policies with these names.

@@ -22,12 +22,12 @@ use crate::activity::{self, ActivityOptions, Gap};
 use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
-use crate::inputs::Inputs;
 use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::stats::{self, Stats};
-use crate::{intf, kernel, libbpf_log, obstacles};
+use crate::{kernel, libbpf_log, obstacles};
+use hints::VcpuHints;
 
 /// How the kernel's other watchdogs name what they end a scheduler for, and what a jump of the clock
 /// looks like to them, too (kernel: `handle_lockup()` in kernel/sched/ext.c).
@@ -187,9 +187,9 @@ impl<'a> Scheduler<'a> {
         rodata.nr_vcpus = nr_vcpus;
         rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
         rodata.steal_source = if announced.kvm_steal_clock {
-            intf::vaware_steal_source_VAWARE_STEAL_KVM
+            intf::VAWARE_STEAL_KVM
         } else {
-            intf::vaware_steal_source_VAWARE_STEAL_BEATS
+            intf::VAWARE_STEAL_BEATS
         };
         rodata.activity_on = !activity.off;
         rodata.log_gaps = activity.log;
@@ -238,7 +238,7 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load: a fault of this program.
-    pub fn set_inputs(&self, inputs: &[Inputs], valid: Duration) -> anyhow::Result<()> {
+    pub fn set_inputs(&self, inputs: &[VcpuHints], valid: Duration) -> anyhow::Result<()> {
         let until =
             self.clocks()?.jiffies + u64::try_from(valid.as_nanos())?.div_ceil(self.tick_ns.max(1));
         for inputs in inputs.iter().filter(|inputs| inputs.vcpu < self.vcpus.nr_ids()) {

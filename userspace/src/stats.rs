@@ -1,70 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The counters of the kernel half, per vCPU and summed, and what follows from them.
 
-use std::mem::{size_of, zeroed};
+use std::mem::size_of;
 
 use anyhow::Context;
 use libbpf_rs::{MapCore, MapFlags};
 
-use crate::intf;
-
-pub use intf::{vaware_counter as Counter, vaware_stats as VcpuStats};
-
-/// The classes in the order of `enum vaware_class`.
-pub const CLASSES: [&str; intf::vaware_class_VAWARE_NR_CLASSES as usize] =
-    ["latency", "throughput", "best-effort", "kernel"];
-
-/// The counters in the order of `enum vaware_counter`, as they are shown and exported.
-pub const COUNTERS: [&str; intf::vaware_counter_VAWARE_NR_COUNTERS as usize] = [
-    "place_prev_idle",
-    "place_other_idle",
-    "place_waker",
-    "place_queued",
-    "preempt_here",
-    "preempt_remote",
-    "preempt_left",
-    "dispatch_own",
-    "dispatch_steal",
-    "dispatch_balance",
-    "dispatch_keep",
-    "dispatch_overdue",
-    "expired_to_idle",
-    "rcu_reader_first",
-    "pinned_local",
-    "yield_ignored",
-    "kicks",
-    "lock_waits_long",
-    "bvs_picked",
-    "bvs_queued",
-    "bvs_sleeper",
-    "ivh_asked",
-    "ivh_moved",
-    "ivh_late",
-    "ivh_useless",
-    "rescue_in_reach",
-    "rescue_watched",
-    "rescue_hedged",
-    "rescue_won_first",
-    "rescue_won_hedge",
-    "rescue_nobody",
-    "rescue_yielded",
-    "rwc_avoided",
-    "rwc_left",
-    "rwc_forced",
-    "capacity_moved",
-];
+pub use intf::vaware_stats as VcpuStats;
 
 /// The counters of all vCPUs at one time, by vCPU number.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
     pub vcpus: Vec<VcpuStats>,
-}
-
-impl Default for VcpuStats {
-    fn default() -> Self {
-        // SAFETY: a struct of integers, for which zero is a value.
-        unsafe { zeroed() }
-    }
 }
 
 /// Read the counters of vCPUs 0 to `nr_vcpus` from the kernel half's map of them.

@@ -3,11 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use intf::COUNTERS;
 use userspace::config::{Config, KEYS};
 use userspace::metrics::{Format, render};
 use userspace::policy::POLICIES;
 use userspace::simulated::sample;
-use userspace::stats::COUNTERS;
 
 const OPERATIONS: &str = include_str!("../../docs/operations.md");
 const POLICY_PAGE: &str = include_str!("../../docs/policies.md");

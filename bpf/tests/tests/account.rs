@@ -42,21 +42,21 @@ proptest! {
     fn a_burst_that_is_under_way_counts_at_once(average in 0..MINUTE_NS, burst in 0..MINUTE_NS) {
         let class = |burst| pure!(account_class(false, false, burst));
         let either = class(average).max(class(burst));
-        prop_assert!(vaware_class_VAWARE_CLASS_LATENCY < vaware_class_VAWARE_CLASS_THROUGHPUT);
+        prop_assert!(VAWARE_CLASS_LATENCY < VAWARE_CLASS_THROUGHPUT);
         prop_assert_eq!(class(pure!(account_burst_ns(average, burst))), either);
     }
 
     #[test]
-    fn what_a_computation_wakes_is_no_more_urgent(class in 0..vaware_class_VAWARE_NR_CLASSES, by_work: bool) {
+    fn what_a_computation_wakes_is_no_more_urgent(class in 0..VAWARE_NR_CLASSES, by_work: bool) {
         let waits_as = pure!(account_waiting_class(class, by_work));
-        let urgent = class == vaware_class_VAWARE_CLASS_LATENCY;
+        let urgent = class == VAWARE_CLASS_LATENCY;
         prop_assert_eq!(waits_as != class, urgent && by_work);
-        prop_assert!(!(by_work && waits_as == vaware_class_VAWARE_CLASS_LATENCY));
+        prop_assert!(!(by_work && waits_as == VAWARE_CLASS_LATENCY));
     }
 
     #[test]
     fn best_effort_is_what_the_policy_says_not_how_it_behaves(burst in 0..MINUTE_NS) {
-        prop_assert_eq!(pure!(account_class(true, false, burst)), vaware_class_VAWARE_CLASS_BEST_EFFORT);
+        prop_assert_eq!(pure!(account_class(true, false, burst)), VAWARE_CLASS_BEST_EFFORT);
     }
 
     #[test]
@@ -78,9 +78,9 @@ proptest! {
 #[test]
 fn short_bursts_make_a_task_latency_sensitive() {
     unsafe {
-        assert_eq!(account_class(false, false, 50_000), vaware_class_VAWARE_CLASS_LATENCY);
-        assert_eq!(account_class(false, false, 5_000_000), vaware_class_VAWARE_CLASS_THROUGHPUT);
-        assert_eq!(account_class(false, true, 5_000_000), vaware_class_VAWARE_CLASS_KERNEL);
+        assert_eq!(account_class(false, false, 50_000), VAWARE_CLASS_LATENCY);
+        assert_eq!(account_class(false, false, 5_000_000), VAWARE_CLASS_THROUGHPUT);
+        assert_eq!(account_class(false, true, 5_000_000), VAWARE_CLASS_KERNEL);
     }
 }
 

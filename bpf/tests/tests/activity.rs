@@ -171,10 +171,10 @@ proptest! {
 
     #[test]
     fn only_a_vcpu_with_work_and_a_beat_overdue_is_believed_stopped(due in 1..SECOND, now in 0..2 * SECOND) {
-        let active = vaware_state_VAWARE_STATE_ACTIVE;
+        let active = VAWARE_STATE_ACTIVE;
         prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due);
         prop_assert!(!pure!(activity_stopped(active, 0, now)), "none is due");
-        prop_assert!(!pure!(activity_stopped(vaware_state_VAWARE_STATE_IDLE, due, now)));
+        prop_assert!(!pure!(activity_stopped(VAWARE_STATE_IDLE, due, now)));
     }
 
     #[test]

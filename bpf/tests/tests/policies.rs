@@ -7,14 +7,14 @@ use proptest::prelude::*;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-const LATENCY: u32 = vaware_class_VAWARE_CLASS_LATENCY;
-const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
-const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
-const KERNEL: u32 = vaware_class_VAWARE_CLASS_KERNEL;
-const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
-const STRAGGLER: u32 = vaware_vcpu_flag_VAWARE_VCPU_STRAGGLER;
-const STACKED: u32 = vaware_vcpu_flag_VAWARE_VCPU_STACKED;
-const UNEVEN: u32 = vaware_vcpu_flag_VAWARE_VCPU_UNEVEN;
+const LATENCY: u32 = VAWARE_CLASS_LATENCY;
+const THROUGHPUT: u32 = VAWARE_CLASS_THROUGHPUT;
+const BEST_EFFORT: u32 = VAWARE_CLASS_BEST_EFFORT;
+const KERNEL: u32 = VAWARE_CLASS_KERNEL;
+const NONE: u32 = VAWARE_CLASS_NONE;
+const STRAGGLER: u32 = VAWARE_VCPU_STRAGGLER;
+const STACKED: u32 = VAWARE_VCPU_STACKED;
+const UNEVEN: u32 = VAWARE_VCPU_UNEVEN;
 
 prop_compose! {
     fn any_candidate()(class in 0..=NONE, waiting in 0..1_000u32, stopped: bool, rest_ns in 1..S,
@@ -88,13 +88,13 @@ proptest! {
 
     #[test]
     fn a_task_stays_unless_another_vcpu_is_clearly_sooner(
-        class in 0..vaware_class_VAWARE_NR_CLASSES,
+        class in 0..VAWARE_NR_CLASSES,
         here in 0..S,
         there in 0..S,
     ) {
         let away = pure!(place_away_ns(class, there));
         prop_assert!(away > there, "its caches are here");
-        if class == vaware_class_VAWARE_CLASS_LATENCY && there > here / 2 {
+        if class == VAWARE_CLASS_LATENCY && there > here / 2 {
             prop_assert!(away > here);
         }
     }
@@ -262,15 +262,15 @@ proptest! {
     fn a_task_leaves_for_a_vcpu_that_has_just_spoken(asked in S..100 * S, answered in 0..30 * MS, took in 0..30 * MS) {
         let awake = asked + answered;
         let answer = pure!(ivh_judge(asked, awake, true, awake + took));
-        prop_assert_eq!(answer == ivh_answer_IVH_GO, took < 300 * US);
-        prop_assert_ne!(answer, ivh_answer_IVH_PENDING);
-        prop_assert_eq!(pure!(ivh_judge(asked, awake, false, awake + took)), ivh_answer_IVH_USELESS);
+        prop_assert_eq!(answer == IVH_GO, took < 300 * US);
+        prop_assert_ne!(answer, IVH_PENDING);
+        prop_assert_eq!(pure!(ivh_judge(asked, awake, false, awake + took)), IVH_USELESS);
     }
 
     #[test]
     fn a_claim_that_nobody_answers_lapses(asked in S..100 * S, before in 1..S, waited in 0..S) {
         let answer = pure!(ivh_judge(asked, asked - before, true, asked + waited));
-        let expected = if waited < 20 * MS { ivh_answer_IVH_PENDING } else { ivh_answer_IVH_LATE };
+        let expected = if waited < 20 * MS { IVH_PENDING } else { IVH_LATE };
         prop_assert_eq!(answer, expected);
     }
 }

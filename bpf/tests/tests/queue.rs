@@ -6,10 +6,10 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const S: u64 = 1_000 * MS;
-const LATENCY: u32 = vaware_class_VAWARE_CLASS_LATENCY;
-const THROUGHPUT: u32 = vaware_class_VAWARE_CLASS_THROUGHPUT;
-const BEST_EFFORT: u32 = vaware_class_VAWARE_CLASS_BEST_EFFORT;
-const NONE: u32 = vaware_class_VAWARE_CLASS_NONE;
+const LATENCY: u32 = VAWARE_CLASS_LATENCY;
+const THROUGHPUT: u32 = VAWARE_CLASS_THROUGHPUT;
+const BEST_EFFORT: u32 = VAWARE_CLASS_BEST_EFFORT;
+const NONE: u32 = VAWARE_CLASS_NONE;
 
 prop_compose! {
     fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,

@@ -7,9 +7,9 @@ use proptest::prelude::*;
 const EPOCH: u64 = 64_000_000;
 /// Of a share, from epoch to epoch.
 const NOISE: f64 = 0.01;
-const OPEN: u32 = vaware_verdict_VAWARE_TRIAL_OPEN;
-const WINS: u32 = vaware_verdict_VAWARE_TRIAL_WINS;
-const LOSES: u32 = vaware_verdict_VAWARE_TRIAL_LOSES;
+const OPEN: u32 = VAWARE_TRIAL_OPEN;
+const WINS: u32 = VAWARE_TRIAL_WINS;
+const LOSES: u32 = VAWARE_TRIAL_LOSES;
 const MIN: u64 = 8 * EPOCH;
 const MAX: u64 = 32 * EPOCH;
 

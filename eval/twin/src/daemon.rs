@@ -4,17 +4,17 @@
 
 use crate::bpf::shim;
 use crate::guest::vcpu::VcpuId;
-use crate::inputs::{Facts, plan};
 use crate::sim::Sim;
+use hints::{VcpuFacts, plan};
 
 impl Sim {
     /// Tell the scheduler the capacity of each vCPU, once and for all.
     pub fn tell(&mut self, capacities_1024: &[u32]) {
-        let fact = |(v, capacity_1024): (u32, &u32)| Facts {
+        let fact = |(v, capacity_1024): (u32, &u32)| VcpuFacts {
             capacity_1024: *capacity_1024,
-            ..Facts::unknown(v)
+            ..VcpuFacts::unknown(v)
         };
-        let facts: Vec<Facts> = (0..).zip(capacities_1024).map(fact).collect();
+        let facts: Vec<VcpuFacts> = (0..).zip(capacities_1024).map(fact).collect();
         for told in plan(&facts, &[]) {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
@@ -24,8 +24,8 @@ impl Sim {
     }
 
     /// What the daemon says of vCPU `v`, to be written.
-    pub fn inputs_of(&mut self, v: VcpuId) -> Option<*mut shim::vaware_vcpu_inputs> {
-        let size = size_of::<shim::vaware_vcpu_inputs>() as u32;
+    pub fn inputs_of(&mut self, v: VcpuId) -> Option<*mut intf::vaware_vcpu_inputs> {
+        let size = size_of::<intf::vaware_vcpu_inputs>() as u32;
         let address = (&raw const shim::vcpu_inputs) as usize;
         Some(self.array(address, size).value_at(v as u32)?.cast())
     }

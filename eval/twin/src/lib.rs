@@ -9,9 +9,6 @@ pub mod exec;
 pub mod fuzz;
 pub mod guest;
 pub mod host;
-/// The daemon's decisions (userspace), as they are.
-#[path = "../../../userspace/src/inputs.rs"]
-pub mod inputs;
 pub mod record;
 pub mod report;
 pub mod run;
@@ -19,6 +16,3 @@ pub mod scale;
 pub mod script;
 pub mod sim;
 pub mod work;
-
-/// The name by which the daemon's source knows what crosses the boundary.
-pub use bpf::shim as intf;

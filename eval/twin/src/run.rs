@@ -74,11 +74,8 @@ fn load() -> anyhow::Result<()> {
         shim::nr_vcpus = config.nr_vcpus as u32;
         shim::wait_bound_ns = config.wait_bound_ns;
         shim::queued_wakeup = config.queued_wakeup;
-        shim::steal_source = if config.steal_clock {
-            shim::vaware_steal_source_VAWARE_STEAL_KVM
-        } else {
-            shim::vaware_steal_source_VAWARE_STEAL_BEATS
-        };
+        shim::steal_source =
+            if config.steal_clock { intf::VAWARE_STEAL_KVM } else { intf::VAWARE_STEAL_BEATS };
         shim::tick_ns = config.tick_ns;
         shim::policies = config.policies;
     }

@@ -3,7 +3,6 @@
 
 use std::fmt::Write;
 
-use crate::bpf::ALL_POLICIES;
 use crate::bpf::call::{Callback, CallbackCounts};
 use crate::bpf::lines::COUNTED;
 use crate::costs::Costs;
@@ -14,6 +13,7 @@ use crate::run::{Outcome, run};
 use crate::sim::{MS, Sim, US};
 use crate::work::compute::Compute;
 use crate::work::requests::{self, Service};
+use intf::ALL_POLICIES;
 
 /// Of virtual time, for each size.
 const LENGTH_MS: u64 = 100;

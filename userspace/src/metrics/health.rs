@@ -12,6 +12,9 @@ use crate::policy::POLICIES;
 
 pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let health = &sample.health;
+    let kvm = sample.announced.kvm_steal_clock;
+    let steal_source = if kvm { intf::VAWARE_STEAL_KVM } else { intf::VAWARE_STEAL_BEATS };
+    let steal_source = intf::STEAL_SOURCES[steal_source as usize];
     page.infos(
         "build",
         "The program's version",
@@ -20,10 +23,7 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     page.infos(
         "vm",
         "What the hypervisor says of itself, and where stolen time is read from",
-        vec![[
-            ("hypervisor", sample.announced.hypervisor.name()),
-            ("steal_source", if sample.announced.kvm_steal_clock { "kvm" } else { "beats" }),
-        ]],
+        vec![[("hypervisor", sample.announced.hypervisor.name()), ("steal_source", steal_source)]],
     )?;
     let states = State::ALL
         .map(|state| ([("state", state.name())], if state == health.state { 1.0 } else { 0.0 }));

@@ -7,7 +7,7 @@ use prometheus_client::registry::Unit;
 
 use super::page::Page;
 use super::{NS_PER_S, Sample};
-use crate::stats::{CLASSES, COUNTERS};
+use intf::{CLASSES, COUNTERS};
 
 /// Kernel events beyond so many kinds are not exported: their number is the kernel's choice.
 const MAX_KERNEL_EVENTS: usize = 40;

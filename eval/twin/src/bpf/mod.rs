@@ -14,5 +14,3 @@ pub mod timers;
 pub mod shim {
     include!(concat!(env!("OUT_DIR"), "/shim.rs"));
 }
-
-include!(concat!(env!("OUT_DIR"), "/policies.rs"));

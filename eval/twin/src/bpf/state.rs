@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 
 use super::call::{Callback, CallbackCounts};
 use super::maps::{Buffer, Map};
-use super::shim;
 use super::timers::BpfTimer;
 use crate::guest::task::TaskId;
 
@@ -30,7 +29,7 @@ impl crate::sim::Sim {
     /// Let the daemon's word on a vCPU be nonsense that counts for now.
     pub fn absurd_inputs(&mut self, v: usize, seed: u64) {
         use rand_core::{RngCore, SeedableRng};
-        let size = size_of::<shim::vaware_vcpu_inputs>();
+        let size = size_of::<intf::vaware_vcpu_inputs>();
         let jiffies = self.guest.jiffies(self.now);
         let Some(inputs) = self.inputs_of(v) else { return };
         let mut bytes = vec![0u8; size];

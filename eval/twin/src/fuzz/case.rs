@@ -275,11 +275,21 @@ impl Case {
     /// # Errors
     /// Those of [`run`].
     pub fn check(&self) -> anyhow::Result<(Option<Failure>, Outcome)> {
-        let first = self.run(false)?;
-        let failure = match &first.violation {
-            Some(violation) => Some(Failure::Violation(violation.what.clone())),
-            None => (self.run(false)?.hash != first.hash).then_some(Failure::NotReproducible),
-        };
-        Ok((failure, first))
+        let (failure, first) = self.check_once()?;
+        if failure.is_some() {
+            return Ok((failure, first));
+        }
+        let repeats = self.run(false)?.hash == first.hash;
+        Ok(((!repeats).then_some(Failure::NotReproducible), first))
+    }
+
+    /// The same without the second run.
+    ///
+    /// # Errors
+    /// Those of [`run`].
+    pub fn check_once(&self) -> anyhow::Result<(Option<Failure>, Outcome)> {
+        let outcome = self.run(false)?;
+        let violation = outcome.violation.as_ref();
+        Ok((violation.map(|violation| Failure::Violation(violation.what.clone())), outcome))
     }
 }

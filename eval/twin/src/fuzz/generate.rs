@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use super::case::{Case, CaseCompetitor, CaseEvent, CaseTask, SEMAPHORES, Step, What};
-use crate::bpf::ALL_POLICIES;
+use intf::ALL_POLICIES;
 
 struct Dice(ChaCha8Rng);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated kernel and host do what a kernel and a host do.
 
-use twin::bpf::shim::{
-    vaware_policy_VAWARE_POLICY_BALANCE as BALANCE, vaware_policy_VAWARE_POLICY_BVS as BVS,
-    vaware_policy_VAWARE_POLICY_PREEMPT as PREEMPT, vaware_policy_VAWARE_POLICY_SYNC as SYNC,
+use intf::{
+    VAWARE_POLICY_BALANCE as BALANCE, VAWARE_POLICY_BVS as BVS, VAWARE_POLICY_PREEMPT as PREEMPT,
+    VAWARE_POLICY_SYNC as SYNC,
 };
 use twin::costs::Costs;
 use twin::guest::GuestConfig;

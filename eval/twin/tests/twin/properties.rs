@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What must hold of the scheduler, whatever comes.
 
-use twin::bpf::ALL_POLICIES;
+use intf::ALL_POLICIES;
 use twin::bpf::call::Callback;
 use twin::fuzz::case::What;
 use twin::fuzz::{Case, generate};

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel half is told about the vCPUs: whom it bans from normal work, and in which order
-//! it looks at the others. Facts in, `struct vaware_vcpu_inputs` out; nothing here measures.
+//! it looks at the others. VcpuFacts in, `struct vaware_vcpu_inputs` out; nothing here measures.
+
+pub mod levels;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::intf;
-
 const NEAR: usize = intf::VAWARE_NEAR_VCPUS as usize;
-const STRAGGLER: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STRAGGLER;
-const STACKED: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_STACKED;
-const UNEVEN: u32 = intf::vaware_vcpu_flag_VAWARE_VCPU_UNEVEN;
+const STRAGGLER: u32 = intf::VAWARE_VCPU_STRAGGLER;
+const STACKED: u32 = intf::VAWARE_VCPU_STACKED;
+const UNEVEN: u32 = intf::VAWARE_VCPU_UNEVEN;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -18,7 +18,7 @@ const CAPACITY_STEP_1024: u32 = 128;
 
 /// What is known of an online vCPU. Groups are named by any number that their members share.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct VcpuFacts {
     pub vcpu: u32,
     /// Share of a core x its speed; 1024 is a whole core of the best speed. Equal for vCPUs that cannot
     /// be told apart, see [`crate::levels`].
@@ -33,7 +33,7 @@ pub struct Facts {
     pub llc: u32,
 }
 
-impl Facts {
+impl VcpuFacts {
     /// A vCPU of which nothing is known: as good as any, and sharing nothing but the cache.
     pub fn unknown(vcpu: u32) -> Self {
         let (capacity_1024, straggler) = (1024, false);
@@ -43,7 +43,7 @@ impl Facts {
 
 /// What the kernel half is told about one vCPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Inputs {
+pub struct VcpuHints {
     pub vcpu: u32,
     pub capacity_1024: u32,
     /// For best-effort work only.
@@ -60,7 +60,7 @@ pub struct Inputs {
     pub near: Vec<u32>,
 }
 
-impl Inputs {
+impl VcpuHints {
     /// Whether normal work keeps away from it.
     pub fn banned(&self) -> bool {
         self.straggler || self.stacked
@@ -92,11 +92,11 @@ impl Inputs {
 ///
 /// One vCPU of each stack is used, the one with the most capacity. Of the others at most half are
 /// banned as stragglers, the slowest ones.
-pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
+pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
     let used = |vcpu: u32| before.iter().any(|old| old.vcpu == vcpu && !old.stacked);
-    let mut leaders: BTreeMap<u32, &Facts> = BTreeMap::new();
+    let mut leaders: BTreeMap<u32, &VcpuFacts> = BTreeMap::new();
     for fact in facts {
-        let rank = |f: &Facts| {
+        let rank = |f: &VcpuFacts| {
             let favour =
                 if used(f.vcpu) { intf::VAWARE_CLEARLY_MORE } else { intf::VAWARE_CLEARLY_LESS };
             (!f.straggler, f.capacity_1024 * favour, Reverse(f.vcpu))
@@ -106,23 +106,24 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
             *leader = fact;
         }
     }
-    let is_stacked = |fact: &Facts| leaders.get(&fact.stack).is_some_and(|l| l.vcpu != fact.vcpu);
+    let is_stacked =
+        |fact: &VcpuFacts| leaders.get(&fact.stack).is_some_and(|l| l.vcpu != fact.vcpu);
 
     let mut slow: Vec<_> = facts.iter().filter(|f| f.straggler && !is_stacked(f)).collect();
     slow.sort_by_key(|fact| (fact.capacity_1024, fact.vcpu));
     slow.truncate(leaders.len() / 2);
-    let is_slow = |fact: &Facts| slow.iter().any(|s| s.vcpu == fact.vcpu);
+    let is_slow = |fact: &VcpuFacts| slow.iter().any(|s| s.vcpu == fact.vcpu);
 
-    let uneven = facts.windows(2).any(|pair| {
-        let of =
-            |f: &Facts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024, f.llc);
-        of(&pair[0]) != of(&pair[1])
-    }) || facts
-        .iter()
-        .any(|f| facts.iter().any(|g| f.core == g.core && f.vcpu != g.vcpu));
+    let uneven =
+        facts.windows(2).any(|pair| {
+            let of = |f: &VcpuFacts| {
+                (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024, f.llc)
+            };
+            of(&pair[0]) != of(&pair[1])
+        }) || facts.iter().any(|f| facts.iter().any(|g| f.core == g.core && f.vcpu != g.vcpu));
     facts
         .iter()
-        .map(|fact| Inputs {
+        .map(|fact| VcpuHints {
             uneven,
             vcpu: fact.vcpu,
             capacity_1024: fact.capacity_1024,
@@ -141,7 +142,7 @@ pub fn plan(facts: &[Facts], before: &[Inputs]) -> Vec<Inputs> {
 /// The other vCPUs in the order in which the work of `own` should look at them: those in use, of its
 /// cache, with the most capacity first. Those that are equal follow it by number, so that no vCPU is
 /// everybody's first choice.
-fn near(own: &Facts, facts: &[Facts], banned: impl Fn(&Facts) -> bool) -> Vec<u32> {
+fn near(own: &VcpuFacts, facts: &[VcpuFacts], banned: impl Fn(&VcpuFacts) -> bool) -> Vec<u32> {
     let mut others: Vec<_> = facts.iter().filter(|f| f.vcpu != own.vcpu).collect();
     others.sort_by_key(|f| {
         (
@@ -158,11 +159,11 @@ fn near(own: &Facts, facts: &[Facts], banned: impl Fn(&Facts) -> bool) -> Vec<u3
 mod tests {
     use super::*;
 
-    fn vcpus(n: u32) -> Vec<Facts> {
-        (0..n).map(Facts::unknown).collect()
+    fn vcpus(n: u32) -> Vec<VcpuFacts> {
+        (0..n).map(VcpuFacts::unknown).collect()
     }
 
-    fn banned(inputs: &[Inputs]) -> Vec<u32> {
+    fn banned(inputs: &[VcpuHints]) -> Vec<u32> {
         inputs.iter().filter(|i| i.banned()).map(|i| i.vcpu).collect()
     }
 
