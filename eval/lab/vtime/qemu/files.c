@@ -61,6 +61,21 @@ static uint16_t served(const Queue *q)
 	return word_at(q->ring->used, offsetof(struct vring_used, idx));
 }
 
+/*
+ * True if the guest will ring for its next request. virtiofsd asks for that only after it has
+ * looked for more. What comes before is served without a bell, at whatever time.
+ */
+static bool wants_doorbell(const Queue *q)
+{
+	if (virtio_vdev_has_feature(q->device, VIRTIO_RING_F_EVENT_IDX)) {
+		return word_at(q->ring->used,
+			       offsetof(struct vring_used, ring) +
+				       q->ring->num * sizeof(struct vring_used_elem)) == offered(q);
+	}
+	return !(word_at(q->ring->used, offsetof(struct vring_used, flags)) &
+		 VRING_USED_F_NO_NOTIFY);
+}
+
 /* True if virtiofsd signals what it has served since we looked last. */
 static bool wants_signal(const Queue *q)
 {
@@ -74,19 +89,31 @@ static bool wants_signal(const Queue *q)
 		 VRING_AVAIL_F_NO_INTERRUPT);
 }
 
+static bool is_served(const Queue *q)
+{
+	return served(q) == offered(q);
+}
+
+static bool wait_until(bool (*holds)(const Queue *), const Queue *q, int64_t within_us)
+{
+	int64_t began_us = g_get_monotonic_time(), passed_us = 0;
+
+	while (!holds(q) && passed_us < within_us) {
+		if (passed_us > SPIN_US) {
+			g_usleep(SLEEP_US);
+		}
+		passed_us = g_get_monotonic_time() - began_us;
+	}
+	return holds(q);
+}
+
 static void settle(Queue *q)
 {
 	EventNotifier *signal = virtio_queue_get_guest_notifier(q->queue);
 	struct pollfd poll_fd = { .fd = event_notifier_get_fd(signal), .events = POLLIN };
-	int64_t began_us = g_get_monotonic_time(), now_us = began_us;
 
-	while (served(q) != offered(q) && now_us - began_us < SERVED_WITHIN_US) {
-		if (now_us - began_us > SPIN_US) {
-			g_usleep(SLEEP_US);
-		}
-		now_us = g_get_monotonic_time();
-	}
-	if (served(q) != offered(q)) {
+	if (!wait_until(is_served, q, SERVED_WITHIN_US) ||
+	    !wait_until(wants_doorbell, q, SIGNAL_WITHIN_MS * 1000)) {
 		warn_report("A shared folder did not answer; this run will not repeat exactly.");
 	}
 	if (served(q) != q->seen) {
@@ -96,19 +123,42 @@ static void settle(Queue *q)
 	}
 }
 
-void vt_files_settle(EventNotifier *doorbell)
+static void find_queues(void)
 {
 	if (nr_queues < 0) {
 		nr_queues = 0;
 		object_child_foreach_recursive(object_get_root(), add_device, NULL);
 	}
+}
+
+static bool is_up(const Queue *q)
+{
+	return q->ring->avail && q->ring->used;
+}
+
+void vt_files_settle(EventNotifier *doorbell)
+{
+	find_queues();
 	for (int i = 0; i < nr_queues; i++) {
 		Queue *q = &queues[i];
 
 		/* The other queues may hold what their vCPU has not rung the bell for yet. */
-		if (virtio_queue_get_host_notifier(q->queue) == doorbell && q->ring->avail &&
-		    q->ring->used) {
+		if (virtio_queue_get_host_notifier(q->queue) == doorbell && is_up(q)) {
 			settle(q);
 		}
 	}
+}
+
+/* virtiofsd signals without cause when it gets the means to: soon after, by wall time. */
+bool vt_files_served(EventNotifier *signal)
+{
+	find_queues();
+	for (int i = 0; i < nr_queues; i++) {
+		Queue *q = &queues[i];
+
+		if (virtio_queue_get_guest_notifier(q->queue) == signal) {
+			return is_up(q) && served(q) != q->seen;
+		}
+	}
+	return true;
 }

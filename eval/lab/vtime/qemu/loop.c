@@ -173,6 +173,11 @@ void vt_doorbell(EventNotifier *doorbell)
 	}
 }
 
+bool vt_is_news(EventNotifier *signal)
+{
+	return !vt_enabled() || vt_files_served(signal);
+}
+
 void vt_poll_control(CPUState *cpu, bool enabled)
 {
 	vt_host_poll_control(vt_host, cpu->cpu_index, enabled);

@@ -32,5 +32,7 @@ void vt_end_turn(void);
 
 /* files.c: stand still until what was rung for is served. */
 void vt_files_settle(EventNotifier *doorbell);
+/* True if the queue of @signal has something that the guest does not know of. */
+bool vt_files_served(EventNotifier *signal);
 
 #endif

@@ -50,6 +50,8 @@ void vt_guest_word(const uint8_t *data, size_t size);
 void vt_input(size_t size);
 /* The guest has rung the doorbell of a device that another process serves. */
 void vt_doorbell(EventNotifier *doorbell);
+/* That process signals a queue: true if the guest has to hear of it. */
+bool vt_is_news(EventNotifier *signal);
 
 /* KVM's paravirtual interface, of which $VT_KVM lists what is offered (kvm.c). */
 uint32_t vt_kvm_features(void);
