@@ -9,7 +9,9 @@
  * timer that was pending when it became idle. (To cancel it would cost as much: kernels from 7.0 on
  * do that by an interrupt to itself.)
  */
-#include "vcpus.bpf.h"
+#include "account.bpf.h"
+#include "activity.bpf.h"
+#include "wakeup.bpf.h"
 
 #define CLOCK_MONOTONIC 1 /* include/uapi/linux/time.h */
 
@@ -67,11 +69,11 @@ static void log_gap(s32 cpu, u64 taken_ns, u32 source)
 /* Let all distributions of @a fade as time goes by. */
 static void fade(struct vaware_activity *a, struct vcpu_ctx *v, u64 now)
 {
-	u32 halvings = span_halvings(v->spans_faded_ns, now), i;
+	u32 halvings = span_halvings(v->activity.spans_faded_ns, now), i;
 
 	if (!halvings)
 		return;
-	v->spans_faded_ns = now;
+	v->activity.spans_faded_ns = now;
 	for (i = 0; i < VAWARE_NR_SPANS; i++)
 		span_decay(&a->spans[i], halvings);
 }
@@ -91,8 +93,8 @@ int vact_stopped(s32 cpu, u64 now)
 	if (!a || !v)
 		return 0;
 	clock_ns = steal_clock_ns(cpu);
-	taken_ns = clock_ns - v->steal_clock_ns;
-	v->steal_clock_ns = clock_ns;
+	taken_ns = clock_ns - v->activity.steal_clock_ns;
+	v->activity.steal_clock_ns = clock_ns;
 	a->clock_stolen_ns += taken_ns;
 	if (activity_late(a->due_ns, now)) {
 		late_ns = now - (a->due_ns - BEAT_LATE_NS);
@@ -100,12 +102,12 @@ int vact_stopped(s32 cpu, u64 now)
 		a->beats_stolen_ns += now - began_ns;
 	}
 	if (steal_source == VAWARE_STEAL_KVM) {
-		if (now - v->clock_owed_since_ns > CLOCK_LAG_NS)
-			v->clock_owed_ns = 0;
-		taken = activity_fuse(taken_ns, late_ns, v->clock_owed_ns);
-		if (taken.owed_ns > v->clock_owed_ns)
-			v->clock_owed_since_ns = now;
-		v->clock_owed_ns = taken.owed_ns;
+		if (now - v->activity.clock_owed_since_ns > CLOCK_LAG_NS)
+			v->activity.clock_owed_ns = 0;
+		taken = activity_fuse(taken_ns, late_ns, v->activity.clock_owed_ns);
+		if (taken.owed_ns > v->activity.clock_owed_ns)
+			v->activity.clock_owed_since_ns = now;
+		v->activity.clock_owed_ns = taken.owed_ns;
 		if (taken.by_clock) {
 			source = VAWARE_STEAL_KVM;
 			began_ns = now - taken.ns;
@@ -118,14 +120,14 @@ int vact_stopped(s32 cpu, u64 now)
 	if (taken_ns < STOP_MIN_NS)
 		return 0;
 	fade(a, v, now);
-	if (!activity_ends(taken_ns, v->stop_ns)) {
+	if (!activity_ends(taken_ns, v->activity.stop_ns)) {
 		a->since_ns += taken_ns;
 	} else {
 		if (a->state == VAWARE_STATE_ACTIVE && began_ns > a->since_ns)
 			span_add(&a->spans[VAWARE_SPAN_STOPPED], began_ns - a->since_ns);
 		a->since_ns = now;
 	}
-	v->stop_ns = activity_stop_ns(v->stop_ns, taken_ns);
+	v->activity.stop_ns = activity_stop_ns(v->activity.stop_ns, taken_ns);
 	span_add(&a->spans[VAWARE_SPAN_INACTIVE], taken_ns);
 	a->preemptions++;
 	a->last_stop_ns = now;
@@ -141,8 +143,10 @@ int vact_stopped(s32 cpu, u64 now)
  */
 static bool held_up(const struct vaware_activity *a, const struct vcpu_ctx *v, u64 now)
 {
-	return v->timer_due_ns && activity_late(a->due_ns, now) && v->tick_due_ns &&
-	       !activity_late(v->tick_due_ns + BEAT_LATE_NS, now) && long_softirqs() != v->softirqs;
+	return v->activity.timer_due_ns && activity_late(a->due_ns, now) &&
+	       v->activity.tick_due_ns &&
+	       !activity_late(v->activity.tick_due_ns + BEAT_LATE_NS, now) &&
+	       long_softirqs() != v->activity.softirqs;
 }
 
 /* Beat on @cpu at @now, at a time that was due. */
@@ -155,8 +159,35 @@ static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu
 	vact_beat(a, v, cpu, now);
 }
 
+/*
+ * Return true if a timer should add the next beat of @v, which runs a task of ours at @now: long
+ * stops are frequent, it is busy for long, on average, by now, or as the task is that has come, and
+ * the next tick is not as near.
+ */
+static bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
+{
+	return !v->activity.timer_due_ns &&
+	       activity_wants_timer(v->activity.long_stops_apart_ns, v->activity.long_stop_ns, now,
+				    tick_ns) &&
+	       (activity_outlasts_beats(v->activity.busy_ns) ||
+		activity_outlasts_beats(time_delta(now, v->activity.woke_ns)) ||
+		activity_outlasts_beats(v->run.burst_ns)) &&
+	       !activity_tick_suffices(v->activity.tick_due_ns, tick_ns, now);
+}
+
+/* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
+static u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
+{
+	if (v->activity.timer_due_ns > now)
+		return v->activity.timer_due_ns + BEAT_LATE_NS;
+	if (!ticks || !v->activity.tick_due_ns)
+		return 0;
+	v->activity.tick_due_ns = activity_tick_after_ns(v->activity.tick_due_ns, tick_ns, now);
+	return v->activity.tick_due_ns + BEAT_LATE_NS;
+}
+
 /* Add a beat on @cpu in BEAT_NS. */
-int vact_add_beat(s32 cpu, u64 now)
+static int vact_add_beat(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct beat_timer *b;
@@ -164,12 +195,9 @@ int vact_add_beat(s32 cpu, u64 now)
 
 	b = bpf_map_lookup_elem(&beat_timers, &key);
 	if (v && b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
-		v->timer_due_ns = now + BEAT_NS;
+		v->activity.timer_due_ns = now + BEAT_NS;
 	return 0;
 }
-
-/* run.bpf.c: what cannot wait for the next tick. */
-extern int vaware_between_ticks(s32 cpu, u64 now);
 
 /* The timer of vCPU @cpu has run out. */
 static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
@@ -182,16 +210,16 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 		return 0;
 	/* One that was pending when its vCPU became idle or went offline is let go. */
 	if (a->state != VAWARE_STATE_ACTIVE || *cpu != bpf_get_smp_processor_id()) {
-		v->timer_due_ns = 0;
+		v->activity.timer_due_ns = 0;
 		return 0;
 	}
 	beat_when_due(a, v, *cpu, now);
 	a->timer_beats++;
-	v->softirqs = long_softirqs();
-	v->timer_due_ns = 0;
+	v->activity.softirqs = long_softirqs();
+	v->activity.timer_due_ns = 0;
 	if (vact_wants_beat(v, now))
 		vact_add_beat(*cpu, now);
-	a->due_ns = vact_due_ns(v, v->run_class != VAWARE_CLASS_NONE, now);
+	a->due_ns = vact_due_ns(v, v->run.class != VAWARE_CLASS_NONE, now);
 	vaware_between_ticks(*cpu, now);
 	return 0;
 }
@@ -209,10 +237,10 @@ int vact_init(s32 cpu)
 	if (!a || !v || !b)
 		return -ENOENT;
 	a->since_ns = now_ns();
-	v->woke_ns = a->since_ns;
-	v->spans_faded_ns = a->since_ns;
-	v->long_stops_apart_ns = BEATS_QUIET_NS;
-	v->steal_clock_ns = steal_clock_ns(cpu);
+	v->activity.woke_ns = a->since_ns;
+	v->activity.spans_faded_ns = a->since_ns;
+	v->activity.long_stops_apart_ns = BEATS_QUIET_NS;
+	v->activity.steal_clock_ns = steal_clock_ns(cpu);
 	err = bpf_timer_init(&b->timer, &beat_timers, CLOCK_MONOTONIC);
 	return err ?: bpf_timer_set_callback(&b->timer, timer_beat);
 }
@@ -228,17 +256,18 @@ int vact_tick(s32 cpu)
 	if (!a || !v || cpu != bpf_get_smp_processor_id())
 		return 0;
 	beat_when_due(a, v, cpu, now);
-	v->tick_due_ns = activity_tick_due_ns(v->tick_due_ns, tick_ns, now);
+	v->activity.tick_due_ns = activity_tick_due_ns(v->activity.tick_due_ns, tick_ns, now);
 	if (vact_wants_beat(v, now))
 		vact_add_beat(cpu, now);
 	a->due_ns = vact_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
 		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */
 		stat = bpf_this_cpu_ptr(&kernel_cpustat);
-		if (v->steal_stat_seen)
-			a->clock_stolen_ns += stat->cpustat[CPUTIME_STEAL] - v->steal_stat_ns;
-		v->steal_stat_ns = stat->cpustat[CPUTIME_STEAL];
-		v->steal_stat_seen = true;
+		if (v->activity.steal_stat_seen)
+			a->clock_stolen_ns +=
+				stat->cpustat[CPUTIME_STEAL] - v->activity.steal_stat_ns;
+		v->activity.steal_stat_ns = stat->cpustat[CPUTIME_STEAL];
+		v->activity.steal_stat_seen = true;
 	}
 	return 0;
 }
@@ -251,7 +280,7 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 	vact_beat(a, v, cpu, now);
 	fade(a, v, now);
 	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
-	v->busy_ns = account_average_ns(v->busy_ns, now - v->woke_ns);
+	v->activity.busy_ns = account_average_ns(v->activity.busy_ns, now - v->activity.woke_ns);
 	a->state = VAWARE_STATE_IDLE;
 	a->since_ns = now;
 	a->due_ns = 0;
@@ -263,19 +292,19 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
  */
 static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
 {
-	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->steal_clock_ns;
+	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->activity.steal_clock_ns;
 	u64 wake_ns;
 
 	end_wake(v, now);
-	wake_ns = v->wake_took_ns;
-	v->wake_took_ns = 0;
-	v->steal_clock_ns = clock_ns;
+	wake_ns = v->wakeup.took_ns;
+	v->wakeup.took_ns = 0;
+	v->activity.steal_clock_ns = clock_ns;
 	if (a->state == VAWARE_STATE_IDLE)
 		a->idle_ns += now - a->since_ns;
 	a->state = VAWARE_STATE_ACTIVE;
 	a->since_ns = now;
 	a->beat_ns = now;
-	v->woke_ns = now;
+	v->activity.woke_ns = now;
 	a->due_ns = vact_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;
 	if (wake_ns) {
@@ -294,7 +323,7 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	}
 }
 
-void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
+void vact_idle(s32 cpu, bool idle)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -306,4 +335,43 @@ void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
 		fall_idle(a, v, cpu, now);
 	else
 		wake_up(a, v, cpu, now);
+}
+
+void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (!activity_on || !a)
+		return;
+	if (cpu == bpf_get_smp_processor_id()) {
+		if (a->state != VAWARE_STATE_ACTIVE) {
+			/* It was active before the scheduler was loaded. */
+			a->state = VAWARE_STATE_ACTIVE;
+			a->since_ns = now;
+			v->activity.steal_clock_ns = steal_clock_ns(cpu);
+		}
+		vact_beat(a, v, cpu, now);
+		if (vact_wants_beat(v, now))
+			vact_add_beat(cpu, now);
+		a->due_ns = vact_due_ns(v, true, now);
+	}
+	v->account.charged_steal_ns = a->stolen_ns;
+}
+
+void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (activity_on && a && cpu == bpf_get_smp_processor_id())
+		a->due_ns = vact_due_ns(v, false, now);
+}
+
+void vact_offline(s32 cpu)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (a) {
+		a->state = VAWARE_STATE_IDLE;
+		a->due_ns = 0;
+	}
 }

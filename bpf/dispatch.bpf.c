@@ -5,80 +5,14 @@
  * best-effort otherwise; best-effort work likewise. It moves one task to its local queue, when it
  * is about to run it.
  */
-#include "harvest.bpf.h"
-
-/* Return how long @p has been waiting, by the stamp that the kernel's watchdog goes by. */
-static u64 waited_ns(const struct task_struct *p)
-{
-	u64 now = bpf_jiffies64(), since = p->scx.runnable_at;
-
-	return time_delta(now, since) * tick_ns;
-}
-
-/*
- * Take the first overdue task that waits for @victim and may run on @cpu, from the tail of the
- * queue. Return true if there was one.
- */
-static bool take_overdue(s32 victim, bool best_effort, s32 cpu)
-{
-	struct task_struct *p;
-	u32 looked_at = 0;
-
-	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), SCX_DSQ_ITER_REV) {
-		if (looked_at++ >= OVERDUE_SCAN)
-			break;
-		if (!queue_overdue(waited_ns(p), wait_bound_ns))
-			continue;
-		if (victim != cpu && (is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)))
-			continue;
-		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
-			return true;
-	}
-	return false;
-}
-
-/* Return the vCPU after @cursor, for those that look at one other at a time, in turns. */
-static u32 next_vcpu(u32 cursor)
-{
-	return cursor + 1 < nr_vcpus ? cursor + 1 : 0;
-}
-
-/*
- * Run a task that nears the wait bound, whatever its deadline. Return true if one did. After its
- * own queues @cpu looks into those of one other: that may be offline, or stopped, and nobody idle.
- */
-static bool dispatch_overdue(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	u32 other;
-	bool found;
-
-	if (time_before(now, v->overdue_next_ns))
-		return false;
-	other = next_vcpu(v->overdue_cursor);
-	v->overdue_cursor = other;
-	found = take_overdue(cpu, true, cpu) || take_overdue(cpu, false, cpu) ||
-		take_overdue(other, true, cpu) || take_overdue(other, false, cpu);
-	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
-	if (found)
-		count(VAWARE_DISPATCH_OVERDUE);
-	return found;
-}
-
-/* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
-static bool take_over(struct vcpu_ctx *v)
-{
-	u32 stuck = v->rescue_from;
-
-	if (!stuck)
-		return false;
-	v->rescue_from = 0;
-	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(stuck - 1, false), 0)) {
-		count(VAWARE_RESCUE_WON_FIRST);
-		return false;
-	}
-	count(VAWARE_RESCUE_WON_HEDGE);
-	return true;
-}
+#include "account.bpf.h"
+#include "balance.bpf.h"
+#include "bvs.bpf.h"
+#include "capacity.bpf.h"
+#include "ivh.bpf.h"
+#include "overdue.bpf.h"
+#include "rescue.bpf.h"
+#include "rwc.bpf.h"
 
 /*
  * Return true if @cpu had better leave the normal work that waits for @victim to it: a sleeper
@@ -91,9 +25,7 @@ static bool leaves_to(s32 victim, s32 cpu, u64 now)
 
 	if (keeps_sleeper(victim, cpu, now))
 		return true;
-	return v && v->claimed_ns && policy_on(VAWARE_POLICY_RESCUE) &&
-	       scx_bpf_dsq_nr_queued(vcpu_dsq(victim, false)) &&
-	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_stops_ns(cpu, now));
+	return v && rescue_leaves_to(victim, v, cpu, now);
 }
 
 /*
@@ -123,34 +55,6 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort, u64 now)
 	}
 	v->steal_cursor = at + tries;
 	return false;
-}
-
-/* Once in a while, take from one other queue that is longer than @cpu's own, or stuck. */
-static bool pull(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	u32 victim, waiting, own_waiting;
-	struct task_struct *head;
-	u64 dsq_id;
-
-	if (time_before(now, v->balance_next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
-	    rwc_banned(vcpu_flags(cpu), VAWARE_CLASS_THROUGHPUT))
-		return false;
-	v->balance_next_ns = now + BALANCE_INTERVAL_NS;
-	victim = next_vcpu(v->balance_cursor);
-	v->balance_cursor = victim;
-	if (victim == cpu)
-		return false;
-	dsq_id = vcpu_dsq(victim, false);
-	waiting = scx_bpf_dsq_nr_queued(dsq_id);
-	if (!waiting)
-		return false;
-	own_waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
-	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
-	if (!queue_pulls(own_waiting, waiting, head ? waited_ns(head) : 0) ||
-	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
-		return false;
-	count(VAWARE_DISPATCH_BALANCE);
-	return true;
 }
 
 static bool take_own(s32 cpu, struct vcpu_ctx *v, bool best_effort)
@@ -185,45 +89,8 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev, u64 n
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
 	if (!head)
 		return false;
-	r = running_on(v, v->beat_ns);
+	r = running_on(v, v->run.charged_ns);
 	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, v, best_effort);
-}
-
-/* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */
-static s32 better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
-	bool is_banned = rwc_banned(vcpu_flags(cpu), v->run_class);
-	const struct cpumask *idle;
-	u32 i, best_1024, fit_1024;
-	s32 best = -1;
-
-	if (!in || !in->flags || is_pinned(prev))
-		return -1;
-	if (!is_banned &&
-	    (!policy_on(VAWARE_POLICY_CAPACITY) || v->run_class != VAWARE_CLASS_THROUGHPUT))
-		return -1;
-	idle = scx_bpf_get_idle_cpumask();
-	best_1024 = is_banned ? 0 : fit_of(cpu, idle);
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
-		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
-
-		if (!o)
-			break;
-		if (!bpf_cpumask_test_cpu(other, idle) || !may_use(prev, v->run_class, other))
-			continue;
-		fit_1024 = fit_of(other, idle);
-		if (best < 0 ? place_gains(best_1024, fit_1024) : fit_1024 > best_1024) {
-			best_1024 = fit_1024;
-			best = other;
-		}
-	}
-	scx_bpf_put_idle_cpumask(idle);
-	if (best < 0 || !scx_bpf_test_and_clear_cpu_idle(best))
-		return -1;
-	count(is_banned ? VAWARE_RWC_LEFT : VAWARE_CAPACITY_MOVED);
-	return best;
 }
 
 /* Return true if @prev leaves @cpu now. ops.enqueue sends it where it goes. */
@@ -237,9 +104,9 @@ static bool leaves(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 no
 		return false;
 	other = harvest_leave(prev, cpu, v, now);
 	if (other >= 0) {
-		t->guest = 1;
+		t->migrated = 1;
 	} else {
-		other = better_for(prev, cpu, v, now);
+		other = capacity_better_for(prev, cpu, v, now);
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		if (!o)
 			return false;
@@ -260,7 +127,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	end_wake(v, now);
 	expects = harvest_answer(v, now);
-	if (dispatch_overdue(cpu, v, now) || take_over(v) || pull(cpu, v, now))
+	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (leaves(prev, cpu, v, now)) {
@@ -270,7 +137,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		if (replace(cpu, v, prev, now))
 			return;
-		advance_vclock(v, v->run_vtime);
+		advance_vclock(v, v->run.vtime);
 		scx_bpf_task_set_slice(prev,
 				       queue_slice_ns(scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))));
 		count(VAWARE_DISPATCH_KEEP);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that join the scheduler, and vCPUs that come and go.
+ * Tasks that join the scheduler, and vCPUs that come, go, and fall idle.
  */
-#include "vaware.bpf.h"
+#include "activity.bpf.h"
 
 s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -39,13 +39,14 @@ void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 idle = scx_bpf_pick_idle_cpu(online, 0);
-	struct vaware_activity *a = activity_of(cpu);
 
+	vact_offline(cpu);
 	scx_bpf_put_cpumask(online);
-	if (a) {
-		a->state = VAWARE_STATE_IDLE;
-		a->due_ns = 0;
-	}
 	if (idle >= 0)
 		kick(idle, SCX_KICK_IDLE);
+}
+
+void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
+{
+	vact_idle(cpu, idle);
 }

@@ -4,7 +4,7 @@
  * Only waits on the slow path of the kernel's queued spinlocks are seen, runqueue and queue locks
  * among them; uncontended locks cost nothing.
  */
-#include "vaware.bpf.h"
+#include "context.bpf.h"
 
 #define LCB_F_SPIN 1 /* include/trace/events/lock.h; other bits tell sleeping and rw locks */
 
@@ -17,8 +17,8 @@ int BPF_PROG(vaware_lock_begin, void *lock, u32 flags)
 		return 0;
 	v = vcpu_ctx_of(bpf_get_smp_processor_id());
 	if (v) {
-		v->lock = (u64)lock;
-		v->lock_since_ns = bpf_ktime_get_ns();
+		v->lock.address = (u64)lock;
+		v->lock.since_ns = bpf_ktime_get_ns();
 	}
 	return 0;
 }
@@ -30,10 +30,10 @@ int BPF_PROG(vaware_lock_end, void *lock, int ret)
 	struct vcpu_ctx *v = vcpu_ctx_of(bpf_get_smp_processor_id());
 	u64 wait_ns;
 
-	if (!v || v->lock != (u64)lock)
+	if (!v || v->lock.address != (u64)lock)
 		return 0;
-	v->lock = 0;
-	wait_ns = bpf_ktime_get_ns() - v->lock_since_ns;
+	v->lock.address = 0;
+	wait_ns = bpf_ktime_get_ns() - v->lock.since_ns;
 	if (wait_ns < LOCK_WAIT_LONG_NS)
 		return 0;
 	s = stats_here();

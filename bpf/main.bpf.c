@@ -2,7 +2,10 @@
 /*
  * scx_vaware, the kernel half: its state, its start and end, and the table of what is done where.
  */
-#include "vaware.bpf.h"
+#include "activity.bpf.h"
+#include "ivh.bpf.h"
+#include "queue.bpf.h"
+#include "rescue.bpf.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -17,19 +20,6 @@ const volatile bool queued_wakeup = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;
-u64 uneven_until_ns;
-u64 wake_typical_ns = 50 * NS_PER_US;
-u32 best_effort_vcpus;
-u64 late_until_ns;
-struct vaware_trial ivh_trial;
-struct vaware_trial rescue_trial;
-
-/* rescue.bpf.c */
-extern int vaware_prepare_hedges(void);
-
-/* activity.bpf.c */
-extern int vact_init(s32 cpu);
-extern void vaware_update_idle(unsigned long long *ctx);
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 {
@@ -41,7 +31,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 
 		if (!v)
 			return -ENOENT;
-		v->run_class = VAWARE_CLASS_NONE;
+		v->run.class = VAWARE_CLASS_NONE;
 		err = vact_init(cpu);
 		if (err)
 			return err;
@@ -51,8 +41,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (err)
 			return err;
 	}
-	ivh_trial.verdict =
-		steal_source == VAWARE_STEAL_KVM ? VAWARE_TRIAL_OPEN : VAWARE_TRIAL_LOSES;
+	ivh_init();
 	return vaware_prepare_hedges();
 }
 
@@ -84,6 +73,7 @@ extern bool vaware_yield(unsigned long long *ctx);
 /* lifecycle.bpf.c */
 extern s32 vaware_init_task(unsigned long long *ctx);
 extern void vaware_enable(unsigned long long *ctx);
+extern void vaware_update_idle(unsigned long long *ctx);
 extern void vaware_cpu_online(unsigned long long *ctx);
 extern void vaware_cpu_offline(unsigned long long *ctx);
 
@@ -95,11 +85,10 @@ SCX_OPS_DEFINE(vaware,
 	       /* What does the running task get, and what is it charged? */
 	       .running = (void *)vaware_running, .tick = (void *)vaware_tick,
 	       .stopping = (void *)vaware_stopping, .yield = (void *)vaware_yield,
-	       /* What does a vCPU do? */
-	       .update_idle = (void *)vaware_update_idle,
 	       /* Tasks and vCPUs come and go. */
 	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
-	       .cpu_online = (void *)vaware_cpu_online, .cpu_offline = (void *)vaware_cpu_offline,
-	       .init = (void *)vaware_init, .exit = (void *)vaware_exit,
+	       .update_idle = (void *)vaware_update_idle, .cpu_online = (void *)vaware_cpu_online,
+	       .cpu_offline = (void *)vaware_cpu_offline, .init = (void *)vaware_init,
+	       .exit = (void *)vaware_exit,
 	       /* A stopped vCPU is no stall: the longest that the kernel allows. */
 	       .timeout_ms = 30000, .name = "scx_vaware");

@@ -3,7 +3,15 @@
  * Where a task goes that has become runnable: an idle vCPU, its waker's, or the queue of its own;
  * and whether it takes the vCPU from the task that runs there.
  */
-#include "hedge.bpf.h"
+#include "bvs.bpf.h"
+#include "capacity.bpf.h"
+#include "cost.bpf.h"
+#include "preempt.bpf.h"
+#include "rescue.bpf.h"
+#include "rwc.bpf.h"
+#include "sync.bpf.h"
+
+#include "policy/place.h"
 
 /* Where a task goes. */
 struct choice {
@@ -46,13 +54,9 @@ static bool has_to_look(s32 cpu, u32 class, u64 now)
 {
 	const struct vaware_vcpu_inputs *in;
 
-	if (class == VAWARE_CLASS_LATENCY && policy_on(VAWARE_POLICY_BVS) &&
-	    (time_before(now, uneven_until_ns) || best_effort_vcpus || vcpu_stopped(cpu, now)))
+	if (bvs_looks(cpu, class, now) || rescue_looks(class))
 		return true;
-	if (class != VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
-	    best_effort_vcpus)
-		return true;
-	if (!policy_on(VAWARE_POLICY_RWC) && !policy_on(VAWARE_POLICY_CAPACITY))
+	if (!rwc_on() && !capacity_on())
 		return false;
 	in = inputs_of(cpu);
 	return in && in->flags;
@@ -115,97 +119,13 @@ static void find_vcpu(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, s
 	to->idle = to->cpu >= 0;
 }
 
-/*
- * Return true if @p may follow its waker, which is about to leave this vCPU @cpu to whoever comes
- * next; nobody else waits for it.
- */
-static bool may_follow_waker(struct task_struct *p, s32 cpu, u64 wake_flags)
-{
-	return (wake_flags & SCX_WAKE_SYNC) && policy_on(VAWARE_POLICY_SYNC) &&
-	       bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_best_effort(p) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) &&
-	       !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
-}
-
-/* Return true if a wakee that may follow its waker, which runs on @v, had better do so. */
-static bool waker_first(const struct vcpu_ctx *v, u64 now)
-{
-	return place_waker_first(v->stolen_1024, v->run_burst_avg_ns,
-				 v->run_burst_ns + time_delta(now, v->beat_ns), wake_typical_ns);
-}
-
-/*
- * Let @p wait in the queue of vCPU @cpu. Not in its local one: should it be slow to wake, or be
- * stopped, another can take the task.
- */
-static void wait_on(struct task_struct *p, s32 cpu, u64 slice_ns, u64 deadline, u64 enq_flags)
-{
-	bool best_effort = is_best_effort(p) && !is_rcu_reader(p);
-
-	scx_bpf_dsq_insert_vtime(p, vcpu_dsq(cpu, best_effort), slice_ns, deadline, enq_flags);
-}
-
-/*
- * The count of preempt_disable() and its like (arch/x86/include/asm/preempt.h), up to Linux 6.14
- * part of something else. Since there is local_interrupt_disable() the bits of interrupts are
- * higher.
- */
-struct pcpu_hot___up_to_6_14 {
-	int preempt_count;
-} __attribute__((preserve_access_index));
-
-extern const u32 __preempt_count __ksym __weak;
-extern const struct pcpu_hot___up_to_6_14 pcpu_hot __ksym __weak;
-extern const unsigned long local_interrupt_disable_state __ksym __weak;
-
-#define IN_SOFTIRQ (1U << 8)
-#define IN_HARDIRQ_OR_NMI 0x00ff0000
-#define IN_HARDIRQ_OR_NMI_ABOVE_DISABLED 0x1f000000
-
-/* Return true if this runs in an interrupt, or if that cannot be told. */
-static bool in_interrupt(void)
-{
-	u32 mask = IN_SOFTIRQ, now;
-
-	if (&__preempt_count)
-		now = *(const u32 *)bpf_this_cpu_ptr(&__preempt_count);
-	else if (&pcpu_hot)
-		now = ((const typeof(pcpu_hot) *)bpf_this_cpu_ptr(&pcpu_hot))->preempt_count;
-	else
-		return true;
-	mask |= &local_interrupt_disable_state ? IN_HARDIRQ_OR_NMI_ABOVE_DISABLED
-					       : IN_HARDIRQ_OR_NMI;
-	return now & mask;
-}
-
-/* Return true if what wakes a task at present is a CPU-bound task on this vCPU. */
-static bool woken_by_work(u64 now)
-{
-	const struct vcpu_ctx *here = vcpu_ctx_of(bpf_get_smp_processor_id());
-
-	return here && here->run_class != VAWARE_CLASS_NONE &&
-	       account_cpu_bound(here->run_burst_ns + time_delta(now, here->beat_ns)) &&
-	       !in_interrupt();
-}
-
 /* Let @p, which has woken, wait on the busy vCPU @cpu, or take it from the task that runs there. */
 static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			 u64 enq_flags)
 {
 	u64 now = now_ns(), deadline = begin_wait(p, t, cpu, v, now);
-	struct running r;
-	u32 class;
 
-	if (!policy_on(VAWARE_POLICY_PREEMPT)) {
-		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
-		return;
-	}
-	t->by_work = woken_by_work(now);
-	class = waiting_class(p, t);
-	if (class != task_class(p, t))
-		count(VAWARE_PREEMPT_LEFT);
-	r = running_on(v, now);
-	if (!queue_preempts(class, deadline, &r)) {
+	if (!preempt_wakee(p, t, v, deadline, now)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
 	} else if (cpu == bpf_get_smp_processor_id()) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
@@ -217,59 +137,6 @@ static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 		kick(cpu, SCX_KICK_PREEMPT);
 		count(VAWARE_PREEMPT_REMOTE);
 	}
-}
-
-/*
- * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
- * one that is idle, or the first that runs at present. -1 if there is none.
- */
-static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
-{
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	s32 found = -1;
-	u32 i;
-
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
-		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
-
-		if (!o || !late_ns)
-			break;
-		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
-			continue;
-		if (!bpf_cpumask_test_cpu(other, idle)) {
-			if (vcpu_stopped(other, now))
-				continue;
-			late_ns = 0;
-		} else if (o->wake_excess_ns < late_ns) {
-			late_ns = o->wake_excess_ns;
-		} else {
-			continue;
-		}
-		found = other;
-	}
-	scx_bpf_put_idle_cpumask(idle);
-	return found;
-}
-
-/*
- * Return the vCPU on whose runqueue @p, queued for @cpu, is to be activated. The kernel may leave
- * that to @cpu, and until it runs nobody else can take the task. So where this may last, as its
- * wake-ups are late by @late_ns, it is done elsewhere, here if @p may run here.
- */
-static s32 activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
-{
-	s32 this_cpu = bpf_get_smp_processor_id(), other;
-
-	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
-		return cpu;
-	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu
-							    : find_sooner(p, cpu, late_ns, now);
-	if (other < 0)
-		return cpu;
-	count(VAWARE_RESCUE_IN_REACH);
-	return other;
 }
 
 /*
@@ -293,7 +160,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 	if (!in_reach)
 		return cpu;
 	hedge_watch(cpu, now);
-	at = activate_near(p, cpu, v->wake_excess_ns, now);
+	at = rescue_activate_near(p, cpu, v->wakeup.excess_ns, now);
 	if (at != cpu)
 		kick(cpu, SCX_KICK_IDLE);
 	return at;
@@ -313,11 +180,11 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.sleeper = policy_on(VAWARE_POLICY_BVS) && vcpu_timer_wakes(this_cpu, now);
-	follow = may_follow_waker(p, this_cpu, wake_flags);
-	if (!follow || !waker_first(here, now))
+	to.sleeper = vcpu_timer_wakes(this_cpu, now);
+	follow = sync_may_follow(p, this_cpu, wake_flags);
+	if (!follow || !sync_waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
-	t->predicted_ns = to.delay_ns;
+	t->bvs.predicted_ns = to.delay_ns;
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
 		if (!v)
@@ -335,7 +202,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (follow) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
 		 */
-		t->predicted_ns = 0;
+		t->bvs.predicted_ns = 0;
 		begin_wait(p, t, this_cpu, here, now);
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, 0);
 		count(VAWARE_PLACE_WAKER);
@@ -347,7 +214,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return cpu; /* to ops.enqueue, where the kernel says */
 	wake_on_busy(p, t, cpu, v, 0);
-	return vcpu_stopped(cpu, now) ? activate_near(p, cpu, ~0ULL, now) : cpu;
+	return vcpu_stopped(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
 }
 
 /* Send @p, which leaves its vCPU, to the one that has been chosen for it. */
@@ -364,7 +231,7 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 		return false;
 	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()),
 		enq_flags & ~SCX_ENQ_LAST);
-	kick(cpu, v->run_class == VAWARE_CLASS_BEST_EFFORT ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+	kick(cpu, v->run.class == VAWARE_CLASS_BEST_EFFORT ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	return true;
 }
 

@@ -1,9 +1,217 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rescue (policy/rescue.h): the timers that watch wake-ups, and the second vCPU that is woken when
- * the first has not begun to run in time.
+ * Rescue (policy/rescue.h): the wake-ups that a vCPU watches, the second vCPU that is woken when
+ * the first has not begun to run in time, and the trial of that. The timer is pinned to the vCPU of
+ * the waker: the one that is woken may be stopped.
  */
-#include "hedge.bpf.h"
+#include "bvs.bpf.h"
+#include "cost.bpf.h"
+#include "rescue.bpf.h"
+#include "rwc.bpf.h"
+#include "wakeup.bpf.h"
+
+#include "policy/rescue.h"
+
+static u64 late_until_ns; /* until then rescue has something to do: its trial goes on */
+struct vaware_trial rescue_trial;
+
+struct hedge_slot {
+	u64 claimed_ns; /* of the vCPU that is watched: unchanged while it has not run */
+	u32 target;	/* its number + 1; 0: the slot is free */
+	u32 hedged;	/* how often */
+};
+
+/* Written by one vCPU, in wake-ups and in its timer. */
+struct hedges {
+	struct bpf_timer timer;
+	u64 due_ns; /* when the timer fires; 0 or long past: it is not armed */
+	struct hedge_slot slots[HEDGE_SLOTS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct hedges);
+} vcpu_hedges SEC(".maps");
+
+static struct hedges *hedges_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&vcpu_hedges, &key);
+}
+
+bool rescue_looks(u32 class)
+{
+	return class != VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
+	       best_effort_vcpus;
+}
+
+bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
+{
+	bool late, on;
+
+	t->rescue.arm = 0;
+	if (!policy_on(VAWARE_POLICY_RESCUE))
+		return false;
+	late = rescue_in_reach(v->wakeup.excess_ns, wake_typical_ns);
+	if (late)
+		put_off(&late_until_ns, now);
+	if (!time_before(now, late_until_ns))
+		return false;
+	on = rescue_in_epoch(trial_epoch(now), rescue_trial.verdict);
+	t->rescue.arm = 1 + on;
+	return late && on;
+}
+
+void hedge_watch(s32 target, u64 now)
+{
+	u64 within_ns = rescue_hedge_ns(wake_typical_ns);
+	s32 cpu = bpf_get_smp_processor_id();
+	struct hedges *h;
+	u32 i;
+
+	if (cpu == target)
+		return;
+	h = hedges_of(cpu);
+	if (!h)
+		return;
+	for (i = 0; i < HEDGE_SLOTS; i++) {
+		struct hedge_slot *slot = &h->slots[i];
+
+		if (slot->target)
+			continue;
+		slot->claimed_ns = now;
+		slot->hedged = 0;
+		slot->target = target + 1;
+		count(VAWARE_RESCUE_WATCHED);
+		break;
+	}
+	if (h->due_ns && time_before(now, h->due_ns + HEDGE_MAX_NS) &&
+	    time_before(h->due_ns, now + within_ns))
+		return;
+	h->due_ns = now + within_ns;
+	bpf_timer_start(&h->timer, within_ns, BPF_F_TIMER_CPU_PIN);
+}
+
+/*
+ * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
+ * one that is idle, or the first that runs at present. -1 if there is none.
+ */
+static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	s32 found = -1;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+
+		if (!o || !late_ns)
+			break;
+		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
+			continue;
+		if (!bpf_cpumask_test_cpu(other, idle)) {
+			if (vcpu_stopped(other, now))
+				continue;
+			late_ns = 0;
+		} else if (o->wakeup.excess_ns < late_ns) {
+			late_ns = o->wakeup.excess_ns;
+		} else {
+			continue;
+		}
+		found = other;
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
+s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+{
+	s32 this_cpu = bpf_get_smp_processor_id(), other;
+
+	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
+		return cpu;
+	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu
+							    : find_sooner(p, cpu, late_ns, now);
+	if (other < 0)
+		return cpu;
+	count(VAWARE_RESCUE_IN_REACH);
+	return other;
+}
+
+bool rescue_take_over(struct vcpu_ctx *v)
+{
+	u32 stuck = v->rescue.from;
+
+	if (!stuck)
+		return false;
+	v->rescue.from = 0;
+	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(stuck - 1, false), 0)) {
+		count(VAWARE_RESCUE_WON_FIRST);
+		return false;
+	}
+	count(VAWARE_RESCUE_WON_HEDGE);
+	return true;
+}
+
+bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	return v->wakeup.claimed_ns && policy_on(VAWARE_POLICY_RESCUE) &&
+	       scx_bpf_dsq_nr_queued(vcpu_dsq(victim, false)) &&
+	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_stops_ns(cpu, now));
+}
+
+bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v)
+{
+	const struct vaware_vcpu_inputs *in;
+	struct task_struct *head;
+	u32 i;
+
+	if (v->run.class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
+		return false;
+	in = inputs_of(cpu);
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+
+		if (other < 0)
+			break;
+		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
+			continue;
+		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
+		if (head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
+			return true;
+	}
+	return false;
+}
+
+void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s, u64 wait_ns,
+		    u64 now)
+{
+	u32 with = t->rescue.arm == 2;
+	struct vaware_trial *trial = &rescue_trial;
+
+	if (!t->rescue.arm)
+		return;
+	t->rescue.arm = 0;
+	s->rescue_wait_ns[with] += wait_ns;
+	s->rescue_wakes[with]++;
+	if (v->rescue.reported_epoch == trial_epoch(now))
+		return;
+	v->rescue.trial_wait_ns[with] += wait_ns;
+	if (++v->rescue.trial_wakes[with] < RESCUE_TRIAL_BATCH)
+		return;
+	trial_add(with ? &trial->with : &trial->without, v->rescue.trial_wait_ns[with],
+		  v->rescue.trial_wakes[with], RESCUE_TRIAL_MAX);
+	v->rescue.trial_wait_ns[with] = 0;
+	v->rescue.trial_wakes[with] = 0;
+	v->rescue.reported_epoch = trial_epoch(now);
+	trial->verdict = trial_verdict(trial->verdict, &trial->without, &trial->with, RESCUE_MARGIN,
+				       RESCUE_TRIAL_MIN);
+}
 
 /*
  * Global functions, which the verifier checks once and not in each pass of the loops that call
@@ -71,7 +279,7 @@ static bool hedge(s32 stuck, u64 now)
 		count(VAWARE_RESCUE_NOBODY);
 		return false;
 	}
-	o->rescue_from = stuck + 1;
+	o->rescue.from = stuck + 1;
 	if (scx_bpf_test_and_clear_cpu_idle(other)) {
 		begin_wake(other, o, now);
 		kick(other, SCX_KICK_IDLE);
@@ -89,7 +297,7 @@ static u64 look_after(struct hedge_slot *slot, u64 now)
 	s32 stuck = (s32)slot->target - 1;
 	struct vcpu_ctx *v = vcpu_ctx_of(stuck);
 
-	if (!v || v->claimed_ns != slot->claimed_ns ||
+	if (!v || v->wakeup.claimed_ns != slot->claimed_ns ||
 	    !scx_bpf_dsq_nr_queued(vcpu_dsq(stuck, false)))
 		return 0;
 	age_ns = time_delta(now, slot->claimed_ns);

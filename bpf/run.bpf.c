@@ -2,17 +2,18 @@
 /*
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
-#include "harvest.bpf.h"
-#include "hedge.bpf.h"
+#include "account.bpf.h"
+#include "ivh.bpf.h"
+#include "rescue.bpf.h"
+#include "wakeup.bpf.h"
 
-/* activity.bpf.c: a tick on @cpu, at which a task of ours runs. */
-extern int vact_tick(s32 cpu);
+u32 best_effort_vcpus;
 
 /* Record the wait of @t, which has come to run on @v, that ends now. */
 static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_stats *s = stats_here();
-	u32 class = v->run_class, bucket;
+	u32 class = v->run.class, bucket;
 	u64 wait_ns;
 
 	if (!t->queued_ns)
@@ -20,11 +21,11 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 	wait_ns = time_delta(now, t->queued_ns);
 	t->queued_ns = 0;
 	bucket = account_wait_bucket(wait_ns);
-	if (s && t->predicted_ns) {
-		s->bvs_predicted_ns += t->predicted_ns;
+	if (s && t->bvs.predicted_ns) {
+		s->bvs_predicted_ns += t->bvs.predicted_ns;
 		s->bvs_actual_ns += wait_ns;
 	}
-	t->predicted_ns = 0;
+	t->bvs.predicted_ns = 0;
 	if (!s)
 		return;
 	rescue_measure(t, v, s, wait_ns, now);
@@ -35,37 +36,6 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 	s->wait_ns[class] += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
-}
-
-/* A task of ours is about to run on @cpu: a beat, and ticks are due from now on. */
-static void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	struct vaware_activity *a = activity_of(cpu);
-
-	if (!activity_on || !a)
-		return;
-	if (cpu == bpf_get_smp_processor_id()) {
-		if (a->state != VAWARE_STATE_ACTIVE) {
-			/* It was active before the scheduler was loaded. */
-			a->state = VAWARE_STATE_ACTIVE;
-			a->since_ns = now;
-			v->steal_clock_ns = steal_clock_ns(cpu);
-		}
-		vact_beat(a, v, cpu, now);
-		if (vact_wants_beat(v, now))
-			vact_add_beat(cpu, now);
-		a->due_ns = vact_due_ns(v, true, now);
-	}
-	v->charged_stolen_ns = a->stolen_ns;
-}
-
-/* No task of ours runs on @cpu any more: ticks are not ours to see. */
-static void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	struct vaware_activity *a = activity_of(cpu);
-
-	if (activity_on && a && cpu == bpf_get_smp_processor_id())
-		a->due_ns = vact_due_ns(v, false, now);
 }
 
 void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
@@ -87,46 +57,19 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 		advance_vclock(v, t->vtime);
 	v->in_turn = 0;
 	v->yielded = 0;
-	v->run_class = task_class(p, t);
-	v->run_weight = p->scx.weight;
-	v->run_guest = t->guest;
-	v->run_rcu_reader = is_rcu_reader(p);
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
+	v->run.class = task_class(p, t);
+	v->run.weight = p->scx.weight;
+	v->run.migrated = t->migrated;
+	v->run.rcu_reader = is_rcu_reader(p);
+	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_add(&best_effort_vcpus, 1);
-	v->run_vtime = t->vtime;
-	v->run_burst_ns = t->burst_ns;
-	v->run_burst_avg_ns = t->burst_avg_ns;
-	v->run_started_ns = now;
-	v->beat_ns = now;
+	v->run.vtime = t->vtime;
+	v->run.burst_ns = t->burst_ns;
+	v->run.burst_avg_ns = t->burst_avg_ns;
+	v->run.started_ns = now;
+	v->run.charged_ns = now;
 	vact_running(cpu, v, now);
 	end_wait(t, v, now);
-}
-
-/*
- * Return true if the best-effort work that runs on @cpu should make way: normal work that may run
- * here waits for another vCPU near it.
- */
-static bool makes_way(s32 cpu, const struct vcpu_ctx *v)
-{
-	const struct vaware_vcpu_inputs *in;
-	struct task_struct *head;
-	u32 i;
-
-	if (v->run_class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
-		return false;
-	in = inputs_of(cpu);
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
-
-		if (other < 0)
-			break;
-		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
-			continue;
-		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
-		if (head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
-			return true;
-	}
-	return false;
 }
 
 /*
@@ -144,13 +87,13 @@ int vaware_between_ticks(s32 cpu, u64 now)
 	if (!v)
 		return 0;
 	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
-	if (v->run_class == VAWARE_CLASS_THROUGHPUT) {
+	if (v->run.class == VAWARE_CLASS_THROUGHPUT) {
 		p = bpf_get_current_task_btf();
 		t = task_ctx_of(p);
 		if (t)
 			harvest_consider(p, t, cpu, v, now);
 	}
-	needed = makes_way(cpu, v);
+	needed = rescue_makes_way(cpu, v);
 	bpf_rcu_read_unlock();
 	if (needed) {
 		count(VAWARE_RESCUE_YIELDED);
@@ -172,9 +115,9 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		vact_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
-	harvest_measure(p, t, v, v->beat_ns);
-	harvest_consider(p, t, cpu, v, v->beat_ns);
-	if (makes_way(cpu, v)) {
+	harvest_measure(p, t, v, v->run.charged_ns);
+	harvest_consider(p, t, cpu, v, v->run.charged_ns);
+	if (rescue_makes_way(cpu, v)) {
 		scx_bpf_task_set_slice(p, 0);
 		count(VAWARE_RESCUE_YIELDED);
 		return;
@@ -186,7 +129,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	/* Somebody waits by now, while the slice may be a long one from when nobody did. */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
 	t = head ? task_ctx_of(head) : NULL;
-	r = running_on(v, v->beat_ns);
+	r = running_on(v, v->run.charged_ns);
 	if (t && queue_preempts(waiting_class(head, t), head->scx.dsq_vtime, &r))
 		scx_bpf_task_set_slice(p, 0);
 }
@@ -202,14 +145,14 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		return;
 	charge(p, t, cpu, v, now);
 	vact_stopping(cpu, v, now);
-	if (v->run_class == VAWARE_CLASS_BEST_EFFORT)
+	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_sub(&best_effort_vcpus, 1);
-	v->run_class = VAWARE_CLASS_NONE;
+	v->run.class = VAWARE_CLASS_NONE;
 	if (!runnable) {
-		t->guest = 0;
+		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
-		t->trial_since_ns = 0;
+		t->ivh.since_ns = 0;
 	}
 }
 

@@ -19,7 +19,7 @@ struct running {
 	u64 ran_ns;	 /* since it was switched in */
 	u64 burst_ns;	 /* run time since it woke, as of the last beat */
 	u64 unbilled_ns; /* since the last beat */
-	bool guest;	 /* it has been moved here to run on, as long as nobody of here needs it */
+	bool migrated;	 /* it has been moved here to run on, as long as nobody of here needs it */
 	bool rcu_reader; /* it was one when it was switched in */
 };
 
@@ -48,7 +48,7 @@ static inline u64 queue_protected_rest_ns(u32 class, const struct running *r)
 
 /*
  * Return true if a waiting task of @class with @deadline takes the vCPU from @r within its slice:
- * at once from best-effort work and from a guest (IRS 3.3: or two tasks would chase each other),
+ * at once from best-effort work and from a migrated task (IRS 3.3: or two tasks would chase each other),
  * from other work, and from RCU readers, once that has run its protected time and would queue up
  * behind it.
  */
@@ -56,7 +56,7 @@ static inline bool queue_preempts(u32 class, u64 deadline, const struct running 
 {
 	if (r->class == VAWARE_CLASS_NONE || class == VAWARE_CLASS_BEST_EFFORT)
 		return false;
-	if (!r->rcu_reader && (r->class == VAWARE_CLASS_BEST_EFFORT || r->guest))
+	if (!r->rcu_reader && (r->class == VAWARE_CLASS_BEST_EFFORT || r->migrated))
 		return true;
 	return r->ran_ns >= queue_protected_ns(class, r) &&
 	       vtime_before(deadline, queue_running_deadline(r));

@@ -14,7 +14,7 @@ const NONE: u32 = VAWARE_CLASS_NONE;
 prop_compose! {
     fn any_running()(class in 0..=NONE, weight in 1..=10_000u32, vtime: u64, ran_ns in 0..1_000 * MS,
                      burst_ns in 0..1_000 * MS, unbilled_ns in 0..5 * MS) -> running {
-        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns, guest: false, rcu_reader: false }
+        running { class, weight, vtime, ran_ns, burst_ns, unbilled_ns, migrated: false, rcu_reader: false }
     }
 }
 
@@ -28,19 +28,19 @@ proptest! {
 
     #[test]
     fn a_guest_gives_way_at_once(deadline: u64, r in any_running()) {
-        let guest = running { guest: true, ..r };
+        let migrated = running { migrated: true, ..r };
         if r.class != NONE {
-            prop_assert!(pure!(queue_preempts(LATENCY, deadline, &guest)));
-            prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &guest)));
+            prop_assert!(pure!(queue_preempts(LATENCY, deadline, &migrated)));
+            prop_assert!(pure!(queue_preempts(THROUGHPUT, deadline, &migrated)));
         }
-        prop_assert!(!pure!(queue_preempts(BEST_EFFORT, deadline, &guest)));
+        prop_assert!(!pure!(queue_preempts(BEST_EFFORT, deadline, &migrated)));
     }
 
     #[test]
     fn an_rcu_reader_keeps_the_vcpu_for_its_protected_time(
-        class in 0..NONE, deadline: u64, guest: bool, r in any_running(),
+        class in 0..NONE, deadline: u64, migrated: bool, r in any_running(),
     ) {
-        let reader = running { guest, rcu_reader: true, ..r };
+        let reader = running { migrated, rcu_reader: true, ..r };
         if r.class != NONE && reader.ran_ns < pure!(queue_protected_ns(THROUGHPUT, &reader)) {
             prop_assert!(!pure!(queue_preempts(class, deadline, &reader)));
         }

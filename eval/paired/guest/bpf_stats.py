@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs in the guest: prints the struct_ops programs that are loaded, as JSON.
 
-[{"id", "name" (the kernel keeps 15 characters), "run_time_ns", "run_cnt"}]; the last two count
-while kernel.bpf_stats_enabled is 1. Asks the kernel itself, so no fitting bpftool is needed.
+[{"id", "name" (the kernel keeps 15 characters), "run_time_ns", "run_cnt", "verified_insns"}]; run
+time and count are kept while kernel.bpf_stats_enabled is 1, the last one is how many instructions
+the verifier looked at. Asks the kernel itself, so no fitting bpftool is needed.
 """
 
 import ctypes
@@ -37,6 +38,8 @@ class ProgInfo(ctypes.Structure):
         ("debug_information", c_uint64 * 11),
         ("run_time_ns", c_uint64),
         ("run_cnt", c_uint64),
+        ("recursion_misses", c_uint64),
+        ("verified_insns", c_uint32),
     ]
 
 
@@ -96,6 +99,7 @@ def main() -> None:
                     "name": info.name.decode(),
                     "run_time_ns": info.run_time_ns,
                     "run_cnt": info.run_cnt,
+                    "verified_insns": info.verified_insns,
                 }
             )
     json.dump(found, sys.stdout)

@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What it costs to place a task on a vCPU, and to let it sleep there.
+ * What it costs to place a task on a vCPU.
  */
-#include "vcpus.bpf.h"
+#include "capacity.bpf.h"
+#include "cost.bpf.h"
+#include "queue.bpf.h"
+#include "wakeup.bpf.h"
+
+#include "policy/place.h"
 
 /* Return what is known of @cpu by one who wants a task of @class to run there soon. */
 static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 class, bool idle,
 				     u64 now)
 {
 	struct candidate c = {
-		.class = idle ? VAWARE_CLASS_NONE : v->run_class,
+		.class = idle ? VAWARE_CLASS_NONE : v->run.class,
 		.waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)),
 	};
 	const struct vaware_activity *a;
@@ -53,16 +58,6 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	return cost_ns;
 }
 
-u64 vcpu_wake_rest_ns(s32 cpu, u64 now)
-{
-	const struct vaware_activity *a = activity_of(cpu);
-	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-
-	if (!a || !v)
-		return 0;
-	return activity_rest_ns(&a->spans[VAWARE_SPAN_WAKE], time_delta(now, v->claimed_ns));
-}
-
 u64 vcpu_stops_ns(s32 cpu, u64 now)
 {
 	const struct vaware_activity *a = activity_of(cpu);
@@ -71,44 +66,4 @@ u64 vcpu_stops_ns(s32 cpu, u64 now)
 	if (!a || !hazard_1024)
 		return 0;
 	return hazard_1024 * activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE], 0) / 1024;
-}
-
-/* kernel/time/hrtimer.c: the timers of each vCPU */
-extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
-
-u64 vcpu_timer_late_ns(s32 cpu, u64 now)
-{
-	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-
-	if (!v)
-		return 0;
-	return bvs_faded_ns(v->timer_late_ns, time_delta(now, v->timer_late_at_ns),
-			    TIMER_HALF_LIFE_NS);
-}
-
-int vcpu_timer_wakes(s32 cpu, u64 now)
-{
-	const struct hrtimer_cpu_base *bases;
-	const struct vaware_activity *a;
-	struct hrtimer *timer;
-	struct vcpu_ctx *v;
-	u64 late_ns;
-
-	if (!&hrtimer_bases)
-		return false;
-	bases = bpf_this_cpu_ptr(&hrtimer_bases);
-	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */
-	if (!timer)
-		return false;
-	a = activity_of(cpu);
-	v = vcpu_ctx_of(cpu);
-	if (!a || !v)
-		return false;
-	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
-	v->timer_late_ns = bvs_learnt_ns(vcpu_timer_late_ns(cpu, now), late_ns);
-	v->timer_late_at_ns = now;
-	note_unevenness(v->timer_late_ns, now);
-	if (a->state == VAWARE_STATE_IDLE && !v->claimed_ns) /* else the waker's stamp tells */
-		learn_wake(v, late_ns, now);
-	return true;
 }

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Activity: what each vCPU does, and when the hypervisor has preempted it.
+ */
+#ifndef VAWARE_ACTIVITY_BPF_H
+#define VAWARE_ACTIVITY_BPF_H
+
+#include "context.bpf.h"
+
+#include "policy/activity.h"
+
+#define KVM_VCPU_PREEMPTED (1 << 0) /* arch/x86/include/uapi/asm/kvm_para.h */
+
+extern const struct kvm_steal_time steal_time __ksym __weak;
+
+/* Return the ns that the hypervisor says it has taken from @cpu so far; 0 without a steal clock. */
+static inline u64 steal_clock_ns(s32 cpu)
+{
+	const struct kvm_steal_time *st;
+
+	if (steal_source != VAWARE_STEAL_KVM || !&steal_time)
+		return 0;
+	st = bpf_per_cpu_ptr(&steal_time, cpu);
+	return st ? st->steal : 0;
+}
+
+/* Prepare what is known of vCPU @cpu, and its timer. Return 0, or a negative error. */
+int vact_init(s32 cpu);
+
+/* The beat of @cpu at @now is late, or its steal clock has moved. */
+int vact_stopped(s32 cpu, u64 now);
+
+/* A beat: @cpu, which this runs on, is active at @now. */
+static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v, s32 cpu, u64 now)
+{
+	if (activity_late(a->due_ns, now) || steal_clock_ns(cpu) != v->activity.steal_clock_ns)
+		vact_stopped(cpu, now);
+	a->beat_ns = now;
+}
+
+/* A task of ours is about to run on @cpu: a beat, and ticks are due from now on. */
+__hidden void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now);
+
+/* No task of ours runs on @cpu any more: ticks are not ours to see. */
+__hidden void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now);
+
+/* A tick on @cpu, at which a task of ours runs. */
+int vact_tick(s32 cpu);
+
+/* vCPU @cpu, which this runs on, has nothing left to run (@idle), or something again. */
+__hidden void vact_idle(s32 cpu, bool idle);
+
+/* vCPU @cpu goes offline. */
+__hidden void vact_offline(s32 cpu);
+
+/* Note a preemption of @v that is worth timer beats, or one that the work on it has just evaded. */
+static inline void note_long_stop(struct vcpu_ctx *v, const struct vaware_activity *a, u64 now)
+{
+	u64 busy_ns = now - a->idle_ns;
+
+	v->activity.long_stops_apart_ns =
+		activity_apart_ns(v->activity.long_stops_apart_ns, v->activity.long_stop_ns,
+				  busy_ns - v->activity.long_stop_busy_ns, now);
+	v->activity.long_stop_ns = now;
+	v->activity.long_stop_busy_ns = busy_ns;
+}
+
+/*
+ * Return true if @cpu is believed to be stopped at @now though it has something to run: by the
+ * host's own flag where there is a steal clock, else because it gives no sign of life.
+ */
+static inline bool vcpu_stopped(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	const struct kvm_steal_time *st;
+
+	if (!a || a->state != VAWARE_STATE_ACTIVE)
+		return false;
+	if (steal_source == VAWARE_STEAL_KVM && &steal_time) {
+		st = bpf_per_cpu_ptr(&steal_time, cpu);
+		if (st && st->preempted & KVM_VCPU_PREEMPTED)
+			return true;
+	}
+	return activity_stopped(a->state, a->due_ns, now);
+}
+
+/* Return true if @cpu runs best-effort work at this moment. */
+static inline bool runs_best_effort(s32 cpu, const struct vcpu_ctx *v, u64 now)
+{
+	return v->run.class == VAWARE_CLASS_BEST_EFFORT && !vcpu_stopped(cpu, now);
+}
+
+/* Return the probability, in 1/1024, that active @cpu is stopped within the next @within_ns. */
+static inline u32 vcpu_hazard_1024(s32 cpu, u64 now, u64 within_ns)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+
+	if (!a || a->state != VAWARE_STATE_ACTIVE)
+		return 0;
+	return activity_hazard_1024(&a->spans[VAWARE_SPAN_STOPPED], &a->spans[VAWARE_SPAN_IDLED],
+				    time_delta(now, a->since_ns), within_ns);
+}
+
+/* run.bpf.c: what cannot wait for the next tick, from the timer of @cpu. */
+int vaware_between_ticks(s32 cpu, u64 now);
+
+#endif /* VAWARE_ACTIVITY_BPF_H */

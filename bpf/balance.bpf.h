@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Balance: a busy vCPU takes work from a queue that is longer or stuck.
+ */
+#ifndef VAWARE_BALANCE_BPF_H
+#define VAWARE_BALANCE_BPF_H
+
+#include "queue.bpf.h"
+
+/* Once in a while, take from one other queue that is longer than @cpu's own, or stuck. */
+__hidden bool balance_pull(s32 cpu, struct vcpu_ctx *v, u64 now);
+
+#endif /* VAWARE_BALANCE_BPF_H */

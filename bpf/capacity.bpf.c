@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Capacity: CPU-bound tasks go where they get the most. Those of a vCPU that is banned go the same
+ * way.
+ */
+#include "capacity.bpf.h"
+#include "rwc.bpf.h"
+#include "task.bpf.h"
+
+s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	bool is_banned = rwc_banned(vcpu_flags(cpu), v->run.class);
+	const struct cpumask *idle;
+	u32 i, best_1024, fit_1024;
+	s32 best = -1;
+
+	if (!in || !in->flags || is_pinned(prev))
+		return -1;
+	if (!is_banned && (!capacity_on() || v->run.class != VAWARE_CLASS_THROUGHPUT))
+		return -1;
+	idle = scx_bpf_get_idle_cpumask();
+	best_1024 = is_banned ? 0 : fit_of(cpu, idle);
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+
+		if (!o)
+			break;
+		if (!bpf_cpumask_test_cpu(other, idle) || !may_use(prev, v->run.class, other))
+			continue;
+		fit_1024 = fit_of(other, idle);
+		if (best < 0 ? place_gains(best_1024, fit_1024) : fit_1024 > best_1024) {
+			best_1024 = fit_1024;
+			best = other;
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	if (best < 0 || !scx_bpf_test_and_clear_cpu_idle(best))
+		return -1;
+	count(is_banned ? VAWARE_RWC_LEFT : VAWARE_CAPACITY_MOVED);
+	return best;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Capacity: CPU-bound tasks go where they get the most.
+ */
+#ifndef VAWARE_CAPACITY_BPF_H
+#define VAWARE_CAPACITY_BPF_H
+
+#include "context.bpf.h"
+#include "hints.bpf.h"
+
+#include "policy/place.h"
+
+static inline bool capacity_on(void)
+{
+	return policy_on(VAWARE_POLICY_CAPACITY);
+}
+
+/* Return what vCPU @cpu gives to a CPU-bound task, in 1/1024 of the best one. */
+static inline u32 fit_of(s32 cpu, const struct cpumask *idle)
+{
+	const struct vaware_vcpu_inputs *in;
+
+	if (!capacity_on())
+		return 1024;
+	in = inputs_of(cpu);
+	if (!in)
+		return 1024;
+	return place_fit_1024(in->capacity_1024,
+			      in->sibling != cpu && !bpf_cpumask_test_cpu(in->sibling, idle));
+}
+
+/* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */
+__hidden s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now);
+
+#endif /* VAWARE_CAPACITY_BPF_H */

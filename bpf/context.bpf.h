@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What is known of each vCPU and each task. A struct inside belongs to the feature it is named
+ * after: only that feature's file writes it.
+ *
+ * The maps are weak definitions, merged by the linker: extern ones come out of it broken
+ * (libbpf 1.7).
+ */
+#ifndef VAWARE_CONTEXT_BPF_H
+#define VAWARE_CONTEXT_BPF_H
+
+#include "vaware.bpf.h"
+
+/* The task that runs on a vCPU, for those who decide about preempting it. Written by run.bpf.c. */
+struct running_ctx {
+	u64 started_ns;
+	u64 charged_ns; /* when it was last charged */
+	u64 vtime;	/* its virtual time then */
+	u64 burst_ns;	/* its run time since it woke, then */
+	u64 burst_avg_ns;
+	u32 class; /* enum vaware_class */
+	u32 weight;
+	u32 migrated;	/* it has been moved here by a policy */
+	u32 rcu_reader; /* it was one when it was switched in */
+};
+
+/* account.bpf.h: run time and steal time of a vCPU. */
+struct account_ctx {
+	u32 steal_1024;	      /* decaying share of steal time */
+	u64 charged_steal_ns; /* steal time when the running task was last charged */
+	u64 run_ns;	      /* run and steal time not yet in steal_1024 */
+	u64 steal_ns;
+};
+
+/* overdue.bpf.c, balance.bpf.c: one that looks into another vCPU's queue now and then, in turns. */
+struct look_ctx {
+	u64 next_ns; /* when to look again */
+	u32 cursor;
+};
+
+/* activity.bpf.c: what user space does not see of struct vaware_activity. */
+struct activity_ctx {
+	u64 woke_ns;		 /* when it last had something to run after it had been idle */
+	u64 busy_ns;		 /* for how long it has, on average */
+	u64 stop_ns;		 /* how long its preemptions are: activity_stop_ns() */
+	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
+	u64 long_stop_ns;	 /* end of the last one that is worth timer beats; 0: none */
+	u64 long_stop_busy_ns;	 /* the same by a clock that stands while the vCPU is idle */
+	u64 long_stops_apart_ns; /* mean busy time between those */
+	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
+	u64 steal_clock_ns; /* steal clock at the last beat */
+	u64 clock_owed_ns;  /* preemptions seen by late beats that the steal clock has not shown yet
+			     */
+	u64 clock_owed_since_ns;
+	u64 steal_stat_ns; /* the kernel's steal statistics at the last tick */
+	u64 softirqs;	   /* those of the kinds that take long, at the last timer beat */
+	u64 spans_faded_ns;
+	u64 steal_stat_seen; /* steal_stat_ns is one */
+};
+
+/* wakeup.bpf.c: wake-ups of a vCPU. */
+struct wakeup_ctx {
+	u64 claimed_ns;	 /* another vCPU woke it, idle, at this time; 0: it has run since */
+	u64 took_ns;	 /* its last wake-up, until it is in struct vaware_activity */
+	u64 expected_ns; /* its wake-up latency, as expected at expected_at_ns */
+	u64 expected_at_ns;
+	u64 excess_ns; /* what its wake-ups take, on average, beyond when they are rescued */
+	u32 count;
+};
+
+/* bvs.bpf.c */
+struct bvs_ctx {
+	u64 timer_late_ns; /* how late timers that wake tasks run out here, as expected at
+			      timer_late_at_ns */
+	u64 timer_late_at_ns;
+	u64 sleeper_until_ns; /* a timer wakee has been sent to it, which is worth a wait until then
+			       */
+};
+
+/* rescue.bpf.c */
+struct rescue_ctx {
+	u32 from; /* number + 1 of the vCPU to whose queue it has been sent */
+	/* Waits that the trial is to be told of, [1] with rescue. */
+	u64 trial_wait_ns[2];
+	u32 trial_wakes[2];
+	u64 reported_epoch; /* the last of which the trial was told */
+};
+
+/* ivh.bpf.c */
+struct ivh_ctx {
+	/* As a target, written by the source: */
+	u32 claim; /* number + 1 of the source */
+	/* as a source: */
+	u32 target;    /* number + 1 of the target */
+	s32 pid;       /* the task that would leave */
+	u64 asked_ns;  /* when this vCPU asked */
+	u64 called_ns; /* when it was asked */
+	u64 awake_ns;  /* when it was awake after that */
+};
+
+/*
+ * lock.bpf.c: the spinlock that a vCPU waits for. One is enough: where an interrupt waits as well,
+ * the outer wait is not seen.
+ */
+struct lock_ctx {
+	u64 address;
+	u64 since_ns;
+};
+
+/* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
+struct vcpu_ctx {
+	u64 vclock; /* virtual time that the vCPU's queue has reached */
+	struct running_ctx run;
+	u32 in_turn;	  /* what runs next had the earliest deadline of the vCPU's queue */
+	u32 yielded;	  /* what runs called sched_yield while others waited */
+	u32 steal_cursor; /* where the last search through other queues ended */
+	struct account_ctx account;
+	struct look_ctx overdue;
+	struct look_ctx balance;
+	struct activity_ctx activity;
+	struct wakeup_ctx wakeup;
+	struct bvs_ctx bvs;
+	struct rescue_ctx rescue;
+	struct ivh_ctx ivh;
+	struct lock_ctx lock;
+} __attribute__((aligned(64)));
+
+/* bvs: one task. */
+struct bvs_task {
+	u64 predicted_ns; /* wait that it expects; 0: it has not chosen */
+};
+
+/* rescue.bpf.c: one task. */
+struct rescue_task {
+	u32 arm; /* 1: it was woken on an idle vCPU without rescue, 2: with; 0: else */
+};
+
+/* ivh.bpf.c: one task in the trial. */
+struct ivh_task_ctx {
+	u32 on;	      /* ivh was on in its present epoch */
+	u64 since_ns; /* when it was first seen in that, without having slept since; 0: never */
+	u64 burst_ns; /* its burst then */
+};
+
+/* One task. Written by the vCPU that holds its runqueue lock. */
+struct task_ctx {
+	u64 vtime;     /* relative to the vclock of `vcpu` */
+	u64 queued_ns; /* when it began to wait; 0: it does not wait */
+	u64 burst_ns;  /* run time since it last woke */
+	u64 burst_avg_ns;
+	u32 vcpu;
+	u32 leaves_for; /* number + 1 of the vCPU to go to when it is next queued */
+	u32 migrated;	/* moved by a policy since it last slept */
+	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
+	struct bvs_task bvs;
+	struct rescue_task rescue;
+	struct ivh_task_ctx ivh;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vcpu_ctx);
+} vcpu_ctxs SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vaware_activity);
+} vcpu_activity SEC(".maps") __weak;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct task_ctx);
+} task_ctxs SEC(".maps") __weak;
+
+static inline struct vcpu_ctx *vcpu_ctx_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&vcpu_ctxs, &key);
+}
+
+static inline struct vaware_activity *activity_of(s32 cpu)
+{
+	u32 key = cpu;
+
+	return bpf_map_lookup_elem(&vcpu_activity, &key);
+}
+
+static inline struct task_ctx *task_ctx_of(struct task_struct *p)
+{
+	return bpf_task_storage_get(&task_ctxs, p, 0, 0);
+}
+
+#endif /* VAWARE_CONTEXT_BPF_H */

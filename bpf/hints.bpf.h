@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the daemon has found out about the vCPUs (crate hints). It counts for some seconds: a daemon
+ * that hangs, or is gone, leaves the scheduler without hints.
+ */
+#ifndef VAWARE_HINTS_BPF_H
+#define VAWARE_HINTS_BPF_H
+
+#include "vaware.bpf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__type(key, u32);
+	__type(value, struct vaware_vcpu_inputs);
+} vcpu_inputs SEC(".maps") __weak;
+
+/* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
+static inline struct vaware_vcpu_inputs *inputs_of(s32 cpu)
+{
+	u32 key = cpu;
+	struct vaware_vcpu_inputs *in = bpf_map_lookup_elem(&vcpu_inputs, &key);
+
+	return in && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
+}
+
+/* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
+static inline s32 near_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
+{
+	u32 other;
+
+	if (!in)
+		return i + 1 < nr_vcpus ? (s32)((cpu + 1 + i) % nr_vcpus) : -1;
+	other = in->near[i % VAWARE_NEAR_VCPUS];
+	return i < in->nr_near && other < nr_vcpus ? (s32)other : -1;
+}
+
+#endif /* VAWARE_HINTS_BPF_H */

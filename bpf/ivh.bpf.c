@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Intra-VM harvesting (policy/ivh.h): the handshake by which a running task moves to a vCPU that is
+ * proven awake. Source and target meet in three fields of the target: who has claimed it
+ * (compare-and-swap), when it was called (the source writes) and when it was awake (the target
+ * writes).
+ */
+#include "ivh.bpf.h"
+#include "queue.bpf.h"
+#include "rwc.bpf.h"
+#include "wakeup.bpf.h"
+
+#include "policy/ivh.h"
+
+struct vaware_trial ivh_trial;
+
+void ivh_init(void)
+{
+	ivh_trial.verdict =
+		steal_source == VAWARE_STEAL_KVM ? VAWARE_TRIAL_OPEN : VAWARE_TRIAL_LOSES;
+}
+
+/* Return true if tasks may be harvested at @now. */
+static bool harvest_on(u64 now)
+{
+	return policy_on(VAWARE_POLICY_IVH) && ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
+}
+
+/* Source: take the claim back from the target that @v has asked. */
+static void harvest_forget(s32 cpu, struct vcpu_ctx *v)
+{
+	struct vcpu_ctx *target = vcpu_ctx_of(v->ivh.target - 1);
+
+	v->ivh.target = 0;
+	if (target)
+		__sync_val_compare_and_swap(&target->ivh.claim, cpu + 1, 0);
+}
+
+/*
+ * Source: find a target for @p: one that runs best-effort work, else the one that has been idle for
+ * longest, which its host owes most. Return it, or -1.
+ */
+static s32 harvest_find(struct task_struct *p, s32 cpu, u64 now)
+{
+	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	u64 longest_ns = 0;
+	s32 found = -1;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+		s32 other = near_vcpu(in, cpu, i);
+		const struct vaware_activity *a;
+		struct vcpu_ctx *o;
+		u64 idle_ns;
+
+		if (other < 0)
+			break;
+		o = vcpu_ctx_of(other);
+		if (!o || o->ivh.claim || !may_use(p, VAWARE_CLASS_THROUGHPUT, other))
+			continue;
+		if (runs_best_effort(other, o, now)) {
+			found = other;
+			break;
+		}
+		a = activity_of(other);
+		if (!a || !bpf_cpumask_test_cpu(other, idle))
+			continue;
+		idle_ns = time_delta(now, a->since_ns);
+		if (idle_ns > longest_ns && ivh_idle_enough(idle_ns)) {
+			found = other;
+			longest_ns = idle_ns;
+		}
+	}
+	scx_bpf_put_idle_cpumask(idle);
+	return found;
+}
+
+/* Source: claim vCPU @other, and wake or interrupt it. */
+static void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other, u64 now)
+{
+	struct vcpu_ctx *o = vcpu_ctx_of(other);
+	bool busy;
+
+	if (!o)
+		return;
+	busy = o->run.class == VAWARE_CLASS_BEST_EFFORT;
+	if (__sync_val_compare_and_swap(&o->ivh.claim, 0, cpu + 1))
+		return;
+	if (!busy && !scx_bpf_test_and_clear_cpu_idle(other)) {
+		o->ivh.claim = 0;
+		return;
+	}
+	o->ivh.called_ns = now;
+	v->ivh.target = other + 1;
+	v->ivh.asked_ns = now;
+	v->ivh.pid = p->pid;
+	if (busy) {
+		kick(other, SCX_KICK_PREEMPT);
+	} else {
+		begin_wake(other, o, now);
+		kick(other, SCX_KICK_IDLE);
+	}
+	count(VAWARE_IVH_ASKED);
+}
+
+void harvest_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v,
+		     u64 now)
+{
+	u64 since_ns = t->ivh.since_ns, run_ns, wall_ns;
+	struct vaware_stats *s = stats_here();
+
+	if (!policy_on(VAWARE_POLICY_IVH) || v->run.class != VAWARE_CLASS_THROUGHPUT ||
+	    is_pinned(p))
+		return;
+	if (since_ns && trial_epoch(since_ns) == trial_epoch(now))
+		return;
+	if (since_ns && s) {
+		run_ns = t->burst_ns - t->ivh.burst_ns;
+		wall_ns = time_delta(now, since_ns);
+		s->ivh_run_ns[t->ivh.on & 1] += run_ns;
+		s->ivh_wall_ns[t->ivh.on & 1] += wall_ns;
+		ivh_trial_add(t->ivh.on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns);
+		ivh_trial.verdict = trial_verdict(ivh_trial.verdict, &ivh_trial.with,
+						  &ivh_trial.without, IVH_MARGIN, IVH_TRIAL_MIN_NS);
+	}
+	t->ivh.on = ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
+	t->ivh.since_ns = now;
+	t->ivh.burst_ns = t->burst_ns;
+}
+
+void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+		      u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	struct ivh_task task = {
+		.class = v->run.class,
+		.ran_ns = time_delta(now, v->run.started_ns),
+		.burst_ns = t->burst_ns + time_delta(now, v->run.charged_ns),
+		.hazard_1024 = 1024,
+	};
+	struct vcpu_ctx *o;
+	u64 next_ns;
+	s32 other;
+
+	if (!harvest_on(now) || !a || !a->last_stop_ns || !ivh_leaves(&task) || is_pinned(p))
+		return;
+	if (v->ivh.target) {
+		if (!ivh_gives_up(v->ivh.asked_ns, a->last_stop_ns, now))
+			return;
+		harvest_forget(cpu, v);
+		count(VAWARE_IVH_LATE);
+	}
+	other = harvest_find(p, cpu, now);
+	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
+	if (!o)
+		return;
+	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
+	task.hazard_1024 =
+		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, expected_wake_ns(o, now)));
+	if (ivh_leaves(&task))
+		harvest_ask(p, cpu, v, other, now);
+}
+
+s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	s32 other = (s32)v->ivh.target - 1;
+	const struct vaware_activity *a;
+	struct vcpu_ctx *o;
+	u32 answer;
+
+	if (other < 0)
+		return -1;
+	o = vcpu_ctx_of(other);
+	if (!o)
+		return -1;
+	answer = o->ivh.claim == cpu + 1
+			 ? ivh_judge(v->ivh.asked_ns, o->ivh.awake_ns, prev->pid == v->ivh.pid, now)
+			 : IVH_LATE;
+	if (answer == IVH_PENDING)
+		return -1;
+	harvest_forget(cpu, v);
+	if (answer == IVH_GO && may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
+		a = activity_of(cpu);
+		if (a) /* or success would silence the timer that it depends on */
+			note_long_stop(v, a, now);
+		count(VAWARE_IVH_MOVED);
+		return other;
+	}
+	count(answer == IVH_LATE ? VAWARE_IVH_LATE : VAWARE_IVH_USELESS);
+	return -1;
+}
+
+bool harvest_answer(struct vcpu_ctx *v, u64 now)
+{
+	u32 claim = v->ivh.claim;
+
+	if (!claim)
+		return false;
+	if (time_before(v->ivh.awake_ns, v->ivh.called_ns)) {
+		v->ivh.awake_ns = now;
+		kick(claim - 1, SCX_KICK_PREEMPT);
+		return true;
+	}
+	if (time_delta(now, v->ivh.awake_ns) < IVH_FRESH_NS)
+		return true;
+	__sync_val_compare_and_swap(&v->ivh.claim, claim, 0);
+	return false;
+}

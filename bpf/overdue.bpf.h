@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The wait bound: a task that has waited for long goes before all others.
+ */
+#ifndef VAWARE_OVERDUE_BPF_H
+#define VAWARE_OVERDUE_BPF_H
+
+#include "queue.bpf.h"
+
+/*
+ * Run a task that nears the wait bound, whatever its deadline. Return true if one did. After its
+ * own queues @cpu looks into those of one other: that may be offline, or stopped, and nobody idle.
+ */
+__hidden bool overdue_dispatch(s32 cpu, struct vcpu_ctx *v, u64 now);
+
+#endif /* VAWARE_OVERDUE_BPF_H */

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Rescue (policy/rescue.h): nothing runnable waits behind a vCPU that is preempted.
+ */
+#ifndef VAWARE_RESCUE_BPF_H
+#define VAWARE_RESCUE_BPF_H
+
+#include "queue.bpf.h"
+
+/* Prepare the timers of all vCPUs. Return 0, or a negative error. */
+int vaware_prepare_hedges(void);
+
+/* Return true if a task of @class should choose its vCPU, for some run best-effort work. */
+__hidden bool rescue_looks(u32 class);
+
+/*
+ * Return true if @t, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
+ * counts in the trial while there are vCPUs for which that matters.
+ */
+__hidden bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now);
+
+/* Watch the wake-up of @target, which began at @now, from this vCPU. */
+__hidden void hedge_watch(s32 target, u64 now);
+
+/*
+ * Return the vCPU on whose runqueue @p, queued for @cpu, is to be activated. The kernel may leave
+ * that to @cpu, and until it runs nobody else can take the task. So where this may last, as its
+ * wake-ups are late by @late_ns, it is done elsewhere, here if @p may run here.
+ */
+__hidden s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now);
+
+/* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
+__hidden bool rescue_take_over(struct vcpu_ctx *v);
+
+/*
+ * Return true if @cpu had better leave the normal work that waits for @victim, @v, to it: that is
+ * being woken, and the wait is expected to cost less than the preemptions of @cpu.
+ */
+__hidden bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u64 now);
+
+/*
+ * Return true if the best-effort work that runs on @cpu should make way: normal work that may run
+ * here waits for another vCPU near it.
+ */
+__hidden bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v);
+
+/* Take down for the trial that @t waited for @wait_ns, until now, for @v. */
+__hidden void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
+			     u64 wait_ns, u64 now);
+
+#endif /* VAWARE_RESCUE_BPF_H */

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Relaxed work conservation (policy/rwc.h): vCPUs that normal work keeps away from.
+ */
+#ifndef VAWARE_RWC_BPF_H
+#define VAWARE_RWC_BPF_H
+
+#include "hints.bpf.h"
+
+#include "policy/rwc.h"
+
+static inline bool rwc_on(void)
+{
+	return policy_on(VAWARE_POLICY_RWC);
+}
+
+/* Return the flags (enum vaware_vcpu_flag) of @cpu; none while its evidence is old. */
+static inline u32 vcpu_flags(s32 cpu)
+{
+	const struct vaware_vcpu_inputs *in;
+
+	if (!rwc_on())
+		return 0;
+	in = inputs_of(cpu);
+	return in ? in->flags : 0;
+}
+
+/* Return true if a task of @class may be placed on @cpu. */
+static inline bool may_use(const struct task_struct *p, u32 class, s32 cpu)
+{
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !rwc_banned(vcpu_flags(cpu), class);
+}
+
+#endif /* VAWARE_RWC_BPF_H */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Sync: a wakee follows a waker that is about to sleep.
+ */
+#ifndef VAWARE_SYNC_BPF_H
+#define VAWARE_SYNC_BPF_H
+
+#include "queue.bpf.h"
+
+/*
+ * Return true if @p may follow its waker, which is about to leave this vCPU @cpu to whoever comes
+ * next; nobody else waits for it.
+ */
+__hidden bool sync_may_follow(struct task_struct *p, s32 cpu, u64 wake_flags);
+
+/* Return true if a wakee that may follow its waker, which runs on @v, had better do so. */
+__hidden bool sync_waker_first(const struct vcpu_ctx *v, u64 now);
+
+#endif /* VAWARE_SYNC_BPF_H */

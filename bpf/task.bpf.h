@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What kind of task it is.
+ */
+#ifndef VAWARE_TASK_BPF_H
+#define VAWARE_TASK_BPF_H
+
+#include "context.bpf.h"
+
+#include "policy/account.h"
+
+#define SCHED_IDLE 5 /* include/uapi/linux/sched.h */
+
+static inline bool is_best_effort(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE;
+}
+
+/* Return true if @p is a kernel thread that belongs to one vCPU. */
+static inline bool is_vcpu_kthread(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
+}
+
+/*
+ * Return true if @p can run on its present vCPU only. BPF's own prolog may have disabled migration
+ * of the current task once more; the framework found out at load whether it does. (Its
+ * is_migration_disabled() reads the kernel's configuration file, which not every VM has.)
+ */
+static inline bool is_pinned(const struct task_struct *p)
+{
+	u32 disabled = 0;
+
+	if (p->nr_cpus_allowed == 1)
+		return true;
+	if (bpf_core_field_exists(p->migration_disabled))
+		disabled = p->migration_disabled;
+	if (disabled && __scx_prolog_disables_migration && bpf_get_current_task_btf() == p)
+		disabled--;
+	return disabled;
+}
+
+/*
+ * Return true if @p was preempted as an RCU reader: a grace period cannot end before it goes on.
+ * Known from the time that it is switched out to that at which it leaves its critical section.
+ */
+static inline bool is_rcu_reader(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_blocked_node) && p->rcu_blocked_node;
+}
+
+static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
+{
+	return account_class(is_best_effort(p), is_vcpu_kthread(p),
+			     account_burst_ns(t->burst_avg_ns, t->burst_ns));
+}
+
+/* Return the class by which @p waits for a vCPU that is busy. */
+static inline u32 waiting_class(const struct task_struct *p, const struct task_ctx *t)
+{
+	return account_waiting_class(task_class(p, t), t->by_work);
+}
+
+#endif /* VAWARE_TASK_BPF_H */
