@@ -24,7 +24,7 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 
 	if (activity_on && a) {
 		if (cpu == bpf_get_smp_processor_id())
-			vact_beat(a, v, cpu, now);
+			activity_seen(a, v, cpu, now);
 		stolen_ns = a->stolen_ns - v->account.charged_steal_ns;
 		v->account.charged_steal_ns = a->stolen_ns;
 	}

@@ -82,7 +82,7 @@ static void fade(struct vaware_activity *a, struct vcpu_ctx *v, u64 now)
  * The beat on @cpu at @now is late, or its steal clock has moved: the hypervisor had stopped
  * it. Take down when and for how long.
  */
-int vact_stopped(s32 cpu, u64 now)
+int activity_note_preemption(s32 cpu, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -98,7 +98,7 @@ int vact_stopped(s32 cpu, u64 now)
 	a->clock_stolen_ns += taken_ns;
 	if (activity_late(a->due_ns, now)) {
 		late_ns = now - (a->due_ns - BEAT_LATE_NS);
-		began_ns = activity_stop_began_ns(a->beat_ns, a->due_ns - BEAT_LATE_NS);
+		began_ns = activity_preemption_began_ns(a->last_seen_ns, a->due_ns - BEAT_LATE_NS);
 		a->beats_stolen_ns += now - began_ns;
 	}
 	if (steal_source == VAWARE_STEAL_KVM) {
@@ -117,7 +117,7 @@ int vact_stopped(s32 cpu, u64 now)
 		taken_ns = now - began_ns;
 	}
 	a->stolen_ns += taken_ns;
-	if (taken_ns < STOP_MIN_NS)
+	if (taken_ns < PREEMPTION_MIN_NS)
 		return 0;
 	fade(a, v, now);
 	if (!activity_ends(taken_ns, v->activity.stop_ns)) {
@@ -127,12 +127,12 @@ int vact_stopped(s32 cpu, u64 now)
 			span_add(&a->spans[VAWARE_SPAN_STOPPED], began_ns - a->since_ns);
 		a->since_ns = now;
 	}
-	v->activity.stop_ns = activity_stop_ns(v->activity.stop_ns, taken_ns);
+	v->activity.stop_ns = activity_preemption_ns(v->activity.stop_ns, taken_ns);
 	span_add(&a->spans[VAWARE_SPAN_INACTIVE], taken_ns);
 	a->preemptions++;
-	a->last_stop_ns = now;
-	if (taken_ns >= STOP_LONG_NS)
-		note_long_stop(v, a, now);
+	a->last_preemption_ns = now;
+	if (taken_ns >= PREEMPTION_LONG_NS)
+		activity_note_long_preemption(v, a, now);
 	log_gap(cpu, taken_ns, source);
 	return 0;
 }
@@ -156,7 +156,7 @@ static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu
 		a->due_ns = 0;
 		a->late_beats++;
 	}
-	vact_beat(a, v, cpu, now);
+	activity_seen(a, v, cpu, now);
 }
 
 /*
@@ -164,11 +164,11 @@ static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu
  * stops are frequent, it is busy for long, on average, by now, or as the task is that has come, and
  * the next tick is not as near.
  */
-static bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
+static bool activity_wants_beat(const struct vcpu_ctx *v, u64 now)
 {
 	return !v->activity.timer_due_ns &&
-	       activity_wants_timer(v->activity.long_stops_apart_ns, v->activity.long_stop_ns, now,
-				    tick_ns) &&
+	       activity_wants_timer(v->activity.long_preemptions_apart_ns,
+				    v->activity.long_preemption_ns, now, tick_ns) &&
 	       (activity_outlasts_beats(v->activity.busy_ns) ||
 		activity_outlasts_beats(time_delta(now, v->activity.woke_ns)) ||
 		activity_outlasts_beats(v->run.burst_ns)) &&
@@ -176,7 +176,7 @@ static bool vact_wants_beat(const struct vcpu_ctx *v, u64 now)
 }
 
 /* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
-static u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
+static u64 activity_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
 {
 	if (v->activity.timer_due_ns > now)
 		return v->activity.timer_due_ns + BEAT_LATE_NS;
@@ -187,7 +187,7 @@ static u64 vact_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
 }
 
 /* Add a beat on @cpu in BEAT_NS. */
-static int vact_add_beat(s32 cpu, u64 now)
+static int activity_add_beat(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct beat_timer *b;
@@ -217,15 +217,15 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 	a->timer_beats++;
 	v->activity.softirqs = long_softirqs();
 	v->activity.timer_due_ns = 0;
-	if (vact_wants_beat(v, now))
-		vact_add_beat(*cpu, now);
-	a->due_ns = vact_due_ns(v, v->run.class != VAWARE_CLASS_NONE, now);
+	if (activity_wants_beat(v, now))
+		activity_add_beat(*cpu, now);
+	a->due_ns = activity_due_ns(v, v->run.class != VAWARE_CLASS_NONE, now);
 	vaware_between_ticks(*cpu, now);
 	return 0;
 }
 
 /* Prepare the timer of vCPU @cpu. It starts when the vCPU is first found to be stopped from. */
-int vact_init(s32 cpu)
+int activity_init(s32 cpu)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -239,14 +239,14 @@ int vact_init(s32 cpu)
 	a->since_ns = now_ns();
 	v->activity.woke_ns = a->since_ns;
 	v->activity.spans_faded_ns = a->since_ns;
-	v->activity.long_stops_apart_ns = BEATS_QUIET_NS;
+	v->activity.long_preemptions_apart_ns = BEATS_QUIET_NS;
 	v->activity.steal_clock_ns = steal_clock_ns(cpu);
 	err = bpf_timer_init(&b->timer, &beat_timers, CLOCK_MONOTONIC);
 	return err ?: bpf_timer_set_callback(&b->timer, timer_beat);
 }
 
 /* A tick on @cpu, at which a task of ours runs: a hard interrupt, which softirqs do not delay. */
-int vact_tick(s32 cpu)
+int activity_tick(s32 cpu)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -257,9 +257,9 @@ int vact_tick(s32 cpu)
 		return 0;
 	beat_when_due(a, v, cpu, now);
 	v->activity.tick_due_ns = activity_tick_due_ns(v->activity.tick_due_ns, tick_ns, now);
-	if (vact_wants_beat(v, now))
-		vact_add_beat(cpu, now);
-	a->due_ns = vact_due_ns(v, true, now);
+	if (activity_wants_beat(v, now))
+		activity_add_beat(cpu, now);
+	a->due_ns = activity_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
 		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */
 		stat = bpf_this_cpu_ptr(&kernel_cpustat);
@@ -277,7 +277,7 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 {
 	if (a->state == VAWARE_STATE_IDLE)
 		return;
-	vact_beat(a, v, cpu, now);
+	activity_seen(a, v, cpu, now);
 	fade(a, v, now);
 	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
 	v->activity.busy_ns = account_average_ns(v->activity.busy_ns, now - v->activity.woke_ns);
@@ -295,7 +295,7 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->activity.steal_clock_ns;
 	u64 wake_ns;
 
-	end_wake(v, now);
+	wakeup_end(v, now);
 	wake_ns = v->wakeup.took_ns;
 	v->wakeup.took_ns = 0;
 	v->activity.steal_clock_ns = clock_ns;
@@ -303,9 +303,9 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 		a->idle_ns += now - a->since_ns;
 	a->state = VAWARE_STATE_ACTIVE;
 	a->since_ns = now;
-	a->beat_ns = now;
+	a->last_seen_ns = now;
 	v->activity.woke_ns = now;
-	a->due_ns = vact_due_ns(v, false, now);
+	a->due_ns = activity_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;
 	if (wake_ns) {
 		fade(a, v, now);
@@ -317,13 +317,13 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 		return;
 	a->stolen_ns += taken_ns;
 	a->wake_stolen_ns += taken_ns;
-	if (taken_ns >= STOP_MIN_NS) {
-		a->last_stop_ns = now;
+	if (taken_ns >= PREEMPTION_MIN_NS) {
+		a->last_preemption_ns = now;
 		log_gap(cpu, taken_ns, VAWARE_STEAL_WAKE);
 	}
 }
 
-void vact_idle(s32 cpu, bool idle)
+void activity_idle(s32 cpu, bool idle)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -337,7 +337,7 @@ void vact_idle(s32 cpu, bool idle)
 		wake_up(a, v, cpu, now);
 }
 
-void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
+void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
 
@@ -350,23 +350,23 @@ void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now)
 			a->since_ns = now;
 			v->activity.steal_clock_ns = steal_clock_ns(cpu);
 		}
-		vact_beat(a, v, cpu, now);
-		if (vact_wants_beat(v, now))
-			vact_add_beat(cpu, now);
-		a->due_ns = vact_due_ns(v, true, now);
+		activity_seen(a, v, cpu, now);
+		if (activity_wants_beat(v, now))
+			activity_add_beat(cpu, now);
+		a->due_ns = activity_due_ns(v, true, now);
 	}
 	v->account.charged_steal_ns = a->stolen_ns;
 }
 
-void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
+void activity_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
 
 	if (activity_on && a && cpu == bpf_get_smp_processor_id())
-		a->due_ns = vact_due_ns(v, false, now);
+		a->due_ns = activity_due_ns(v, false, now);
 }
 
-void vact_offline(s32 cpu)
+void activity_offline(s32 cpu)
 {
 	struct vaware_activity *a = activity_of(cpu);
 

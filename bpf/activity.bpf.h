@@ -25,51 +25,53 @@ static inline u64 steal_clock_ns(s32 cpu)
 }
 
 /* Prepare what is known of vCPU @cpu, and its timer. Return 0, or a negative error. */
-int vact_init(s32 cpu);
+int activity_init(s32 cpu);
 
 /* The beat of @cpu at @now is late, or its steal clock has moved. */
-int vact_stopped(s32 cpu, u64 now);
+int activity_note_preemption(s32 cpu, u64 now);
 
 /* A beat: @cpu, which this runs on, is active at @now. */
-static inline void vact_beat(struct vaware_activity *a, const struct vcpu_ctx *v, s32 cpu, u64 now)
+static inline void activity_seen(struct vaware_activity *a, const struct vcpu_ctx *v, s32 cpu,
+				 u64 now)
 {
 	if (activity_late(a->due_ns, now) || steal_clock_ns(cpu) != v->activity.steal_clock_ns)
-		vact_stopped(cpu, now);
-	a->beat_ns = now;
+		activity_note_preemption(cpu, now);
+	a->last_seen_ns = now;
 }
 
 /* A task of ours is about to run on @cpu: a beat, and ticks are due from now on. */
-__hidden void vact_running(s32 cpu, struct vcpu_ctx *v, u64 now);
+__hidden void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now);
 
 /* No task of ours runs on @cpu any more: ticks are not ours to see. */
-__hidden void vact_stopping(s32 cpu, struct vcpu_ctx *v, u64 now);
+__hidden void activity_stopping(s32 cpu, struct vcpu_ctx *v, u64 now);
 
 /* A tick on @cpu, at which a task of ours runs. */
-int vact_tick(s32 cpu);
+int activity_tick(s32 cpu);
 
 /* vCPU @cpu, which this runs on, has nothing left to run (@idle), or something again. */
-__hidden void vact_idle(s32 cpu, bool idle);
+__hidden void activity_idle(s32 cpu, bool idle);
 
 /* vCPU @cpu goes offline. */
-__hidden void vact_offline(s32 cpu);
+__hidden void activity_offline(s32 cpu);
 
 /* Note a preemption of @v that is worth timer beats, or one that the work on it has just evaded. */
-static inline void note_long_stop(struct vcpu_ctx *v, const struct vaware_activity *a, u64 now)
+static inline void activity_note_long_preemption(struct vcpu_ctx *v,
+						 const struct vaware_activity *a, u64 now)
 {
 	u64 busy_ns = now - a->idle_ns;
 
-	v->activity.long_stops_apart_ns =
-		activity_apart_ns(v->activity.long_stops_apart_ns, v->activity.long_stop_ns,
-				  busy_ns - v->activity.long_stop_busy_ns, now);
-	v->activity.long_stop_ns = now;
-	v->activity.long_stop_busy_ns = busy_ns;
+	v->activity.long_preemptions_apart_ns = activity_apart_ns(
+		v->activity.long_preemptions_apart_ns, v->activity.long_preemption_ns,
+		busy_ns - v->activity.long_preemption_busy_ns, now);
+	v->activity.long_preemption_ns = now;
+	v->activity.long_preemption_busy_ns = busy_ns;
 }
 
 /*
  * Return true if @cpu is believed to be stopped at @now though it has something to run: by the
  * host's own flag where there is a steal clock, else because it gives no sign of life.
  */
-static inline bool vcpu_stopped(s32 cpu, u64 now)
+static inline bool vcpu_preempted(s32 cpu, u64 now)
 {
 	const struct vaware_activity *a = activity_of(cpu);
 	const struct kvm_steal_time *st;
@@ -81,13 +83,13 @@ static inline bool vcpu_stopped(s32 cpu, u64 now)
 		if (st && st->preempted & KVM_VCPU_PREEMPTED)
 			return true;
 	}
-	return activity_stopped(a->state, a->due_ns, now);
+	return activity_preempted(a->state, a->due_ns, now);
 }
 
 /* Return true if @cpu runs best-effort work at this moment. */
 static inline bool runs_best_effort(s32 cpu, const struct vcpu_ctx *v, u64 now)
 {
-	return v->run.class == VAWARE_CLASS_BEST_EFFORT && !vcpu_stopped(cpu, now);
+	return v->run.class == VAWARE_CLASS_BEST_EFFORT && !vcpu_preempted(cpu, now);
 }
 
 /* Return the probability, in 1/1024, that active @cpu is stopped within the next @within_ns. */

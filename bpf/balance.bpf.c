@@ -12,7 +12,7 @@ bool balance_pull(s32 cpu, struct vcpu_ctx *v, u64 now)
 	u64 dsq_id;
 
 	if (time_before(now, v->balance.next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
-	    rwc_banned(vcpu_flags(cpu), VAWARE_CLASS_THROUGHPUT))
+	    rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
 	v->balance.next_ns = now + BALANCE_INTERVAL_NS;
 	victim = next_vcpu(v->balance.cursor);

@@ -7,13 +7,13 @@
 bool bvs_looks(s32 cpu, u32 class, u64 now)
 {
 	return class == VAWARE_CLASS_LATENCY && policy_on(VAWARE_POLICY_BVS) &&
-	       (time_before(now, uneven_until_ns) || best_effort_vcpus || vcpu_stopped(cpu, now));
+	       (time_before(now, uneven_until_ns) || best_effort_vcpus || vcpu_preempted(cpu, now));
 }
 
 /* kernel/time/hrtimer.c: the timers of each vCPU */
 extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
 
-u64 vcpu_timer_late_ns(s32 cpu, u64 now)
+u64 bvs_timer_late_ns(s32 cpu, u64 now)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
@@ -23,7 +23,7 @@ u64 vcpu_timer_late_ns(s32 cpu, u64 now)
 			    TIMER_HALF_LIFE_NS);
 }
 
-int vcpu_timer_wakes(s32 cpu, u64 now)
+int bvs_timer_wakes(s32 cpu, u64 now)
 {
 	const struct hrtimer_cpu_base *bases;
 	const struct vaware_activity *a;
@@ -42,17 +42,17 @@ int vcpu_timer_wakes(s32 cpu, u64 now)
 	if (!a || !v)
 		return false;
 	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
-	v->bvs.timer_late_ns = bvs_learnt_ns(vcpu_timer_late_ns(cpu, now), late_ns);
+	v->bvs.timer_late_ns = bvs_learnt_ns(bvs_timer_late_ns(cpu, now), late_ns);
 	v->bvs.timer_late_at_ns = now;
 	note_unevenness(v->bvs.timer_late_ns, now);
 	if (a->state == VAWARE_STATE_IDLE &&
 	    !v->wakeup.claimed_ns) /* else the waker's stamp tells */
-		learn_wake(v, late_ns, now);
+		wakeup_learn(v, late_ns, now);
 	return true;
 }
 
-void send_sleeper(s32 cpu, s32 to, struct vcpu_ctx *v, u64 delay_ns, u64 now)
+void bvs_send_timer_wakee(s32 cpu, s32 to, struct vcpu_ctx *v, u64 delay_ns, u64 now)
 {
-	v->bvs.sleeper_until_ns = now + bvs_keep_ns(vcpu_timer_late_ns(cpu, now),
-						    vcpu_timer_late_ns(to, now) + delay_ns);
+	v->bvs.timer_wakee_until_ns = now + bvs_keep_ns(bvs_timer_late_ns(cpu, now),
+							bvs_timer_late_ns(to, now) + delay_ns);
 }

@@ -9,10 +9,10 @@
 
 s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
-	bool is_banned = rwc_banned(vcpu_flags(cpu), v->run.class);
+	const struct vaware_vcpu_inputs *in = hints_of(cpu);
+	bool is_banned = rwc_banned(rwc_flags(cpu), v->run.class);
 	const struct cpumask *idle;
-	u32 i, best_1024, fit_1024;
+	u32 i, best_capacity, effective_capacity;
 	s32 best = -1;
 
 	if (!in || !in->flags || is_pinned(prev))
@@ -20,18 +20,19 @@ s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u
 	if (!is_banned && (!capacity_on() || v->run.class != VAWARE_CLASS_THROUGHPUT))
 		return -1;
 	idle = scx_bpf_get_idle_cpumask();
-	best_1024 = is_banned ? 0 : fit_of(cpu, idle);
+	best_capacity = is_banned ? 0 : effective_capacity_of(cpu, idle);
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
+		s32 other = candidate_vcpu(in, cpu, i);
 		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 		if (!o)
 			break;
-		if (!bpf_cpumask_test_cpu(other, idle) || !may_use(prev, v->run.class, other))
+		if (!bpf_cpumask_test_cpu(other, idle) || !rwc_may_use(prev, v->run.class, other))
 			continue;
-		fit_1024 = fit_of(other, idle);
-		if (best < 0 ? place_gains(best_1024, fit_1024) : fit_1024 > best_1024) {
-			best_1024 = fit_1024;
+		effective_capacity = effective_capacity_of(other, idle);
+		if (best < 0 ? place_gains(best_capacity, effective_capacity)
+			     : effective_capacity > best_capacity) {
+			best_capacity = effective_capacity;
 			best = other;
 		}
 	}

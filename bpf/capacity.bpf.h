@@ -16,17 +16,17 @@ static inline bool capacity_on(void)
 }
 
 /* Return what vCPU @cpu gives to a CPU-bound task, in 1/1024 of the best one. */
-static inline u32 fit_of(s32 cpu, const struct cpumask *idle)
+static inline u32 effective_capacity_of(s32 cpu, const struct cpumask *idle)
 {
 	const struct vaware_vcpu_inputs *in;
 
 	if (!capacity_on())
 		return 1024;
-	in = inputs_of(cpu);
+	in = hints_of(cpu);
 	if (!in)
 		return 1024;
-	return place_fit_1024(in->capacity_1024,
-			      in->sibling != cpu && !bpf_cpumask_test_cpu(in->sibling, idle));
+	return place_effective_capacity(
+		in->capacity_1024, in->sibling != cpu && !bpf_cpumask_test_cpu(in->sibling, idle));
 }
 
 /* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */

@@ -40,13 +40,13 @@ struct look_ctx {
 
 /* activity.bpf.c: what user space does not see of struct vaware_activity. */
 struct activity_ctx {
-	u64 woke_ns;		 /* when it last had something to run after it had been idle */
-	u64 busy_ns;		 /* for how long it has, on average */
-	u64 stop_ns;		 /* how long its preemptions are: activity_stop_ns() */
-	u64 timer_due_ns;	 /* when its timer runs out; 0: not armed */
-	u64 long_stop_ns;	 /* end of the last one that is worth timer beats; 0: none */
-	u64 long_stop_busy_ns;	 /* the same by a clock that stands while the vCPU is idle */
-	u64 long_stops_apart_ns; /* mean busy time between those */
+	u64 woke_ns;		     /* when it last had something to run after it had been idle */
+	u64 busy_ns;		     /* for how long it has, on average */
+	u64 stop_ns;		     /* how long its preemptions are: activity_preemption_ns() */
+	u64 timer_due_ns;	     /* when its timer runs out; 0: not armed */
+	u64 long_preemption_ns;	     /* end of the last one that is worth timer beats; 0: none */
+	u64 long_preemption_busy_ns; /* the same by a clock that stands while the vCPU is idle */
+	u64 long_preemptions_apart_ns; /* mean busy time between those */
 	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
 	u64 steal_clock_ns; /* steal clock at the last beat */
 	u64 clock_owed_ns;  /* preemptions seen by late beats that the steal clock has not shown yet
@@ -73,8 +73,9 @@ struct bvs_ctx {
 	u64 timer_late_ns; /* how late timers that wake tasks run out here, as expected at
 			      timer_late_at_ns */
 	u64 timer_late_at_ns;
-	u64 sleeper_until_ns; /* a timer wakee has been sent to it, which is worth a wait until then
-			       */
+	u64 timer_wakee_until_ns; /* a timer wakee has been sent to it, which is worth a wait until
+				   * then
+				   */
 };
 
 /* rescue.bpf.c */

@@ -22,8 +22,8 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 
 	if (c.class == VAWARE_CLASS_NONE) {
 		if (cpu != bpf_get_smp_processor_id()) /* this one is awake */
-			c.wake_ns = class == VAWARE_CLASS_LATENCY ? expected_wake_ns(v, now)
-								  : mean_wake_ns(v, now);
+			c.wake_ns = class == VAWARE_CLASS_LATENCY ? wakeup_expected_ns(v, now)
+								  : wakeup_mean_ns(v, now);
 		if (!idle && !c.waiting) /* it is being woken for another task */
 			c.waiting = 1;
 		return c;
@@ -31,10 +31,10 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	r = running_on(v, now);
 	c.protected_ns = queue_protected_rest_ns(class, &r);
 	a = activity_of(cpu);
-	if (a && vcpu_stopped(cpu, now)) {
+	if (a && vcpu_preempted(cpu, now)) {
 		c.stopped = true;
 		c.rest_ns = activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
-					     time_delta(now, a->beat_ns));
+					     time_delta(now, a->last_seen_ns));
 	}
 	return c;
 }
@@ -53,12 +53,13 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	if (class == VAWARE_CLASS_LATENCY)
 		cost_ns = bvs_delay_ns(&c);
 	else
-		cost_ns = place_cost_ns(&c, place_loss_ns(fit_of(cpu, idle), burst_ns), burst_ns);
+		cost_ns = place_cost_ns(
+			&c, place_loss_ns(effective_capacity_of(cpu, idle), burst_ns), burst_ns);
 	scx_bpf_put_idle_cpumask(idle);
 	return cost_ns;
 }
 
-u64 vcpu_stops_ns(s32 cpu, u64 now)
+u64 vcpu_preemptions_ns(s32 cpu, u64 now)
 {
 	const struct vaware_activity *a = activity_of(cpu);
 	u32 hazard_1024 = vcpu_hazard_1024(cpu, now, SLICE_NS);

@@ -15,7 +15,7 @@
 #include "rwc.bpf.h"
 
 /*
- * Return true if @cpu had better leave the normal work that waits for @victim to it: a sleeper
+ * Return true if @cpu had better leave the normal work that waits for @victim to it: a timer wakee
  * whose timers are on time there, or whatever it is being woken for, if that is expected to cost
  * less than the stops of @cpu.
  */
@@ -23,7 +23,7 @@ static bool leaves_to(s32 victim, s32 cpu, u64 now)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(victim);
 
-	if (keeps_sleeper(victim, cpu, now))
+	if (bvs_keeps_timer_wakee(victim, cpu, now))
 		return true;
 	return v && rescue_leaves_to(victim, v, cpu, now);
 }
@@ -35,7 +35,7 @@ static bool leaves_to(s32 victim, s32 cpu, u64 now)
 static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort, u64 now)
 {
 	u32 class = best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT;
-	u32 flags = vcpu_flags(cpu);
+	u32 flags = rwc_flags(cpu);
 	u32 others = nr_vcpus - 1;
 	u32 tries = others < STEAL_ATTEMPTS ? others : STEAL_ATTEMPTS;
 	u32 at = others > STEAL_ATTEMPTS ? v->steal_cursor : 0;
@@ -44,7 +44,7 @@ static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort, u64 now)
 	bpf_for (i, 0, tries) {
 		u32 victim = (cpu + 1 + (at + i) % others) % nr_vcpus;
 
-		if (flags && !rwc_takes(flags, vcpu_flags(victim), class))
+		if (flags && !rwc_takes(flags, rwc_flags(victim), class))
 			continue;
 		if (!best_effort && leaves_to(victim, cpu, now))
 			continue;
@@ -102,7 +102,7 @@ static bool leaves(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 no
 
 	if (!t)
 		return false;
-	other = harvest_leave(prev, cpu, v, now);
+	other = ivh_leave_for(prev, cpu, v, now);
 	if (other >= 0) {
 		t->migrated = 1;
 	} else {
@@ -110,7 +110,7 @@ static bool leaves(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 no
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		if (!o)
 			return false;
-		begin_wake(other, o, now);
+		wakeup_begin(other, o, now);
 	}
 	charge(prev, t, cpu, v, now);
 	t->leaves_for = other + 1;
@@ -125,8 +125,8 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 
 	if (!v)
 		return;
-	end_wake(v, now);
-	expects = harvest_answer(v, now);
+	wakeup_end(v, now);
+	expects = ivh_answer_source(v, now);
 	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {

@@ -17,7 +17,7 @@ struct {
 } vcpu_inputs SEC(".maps") __weak;
 
 /* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
-static inline struct vaware_vcpu_inputs *inputs_of(s32 cpu)
+static inline struct vaware_vcpu_inputs *hints_of(s32 cpu)
 {
 	u32 key = cpu;
 	struct vaware_vcpu_inputs *in = bpf_map_lookup_elem(&vcpu_inputs, &key);
@@ -26,7 +26,7 @@ static inline struct vaware_vcpu_inputs *inputs_of(s32 cpu)
 }
 
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
-static inline s32 near_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
+static inline s32 candidate_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
 {
 	u32 other;
 

@@ -22,7 +22,8 @@ typedef long long s64;
 enum vaware_policy {
 	/* A waking task with an earlier deadline takes the vCPU from one that has had its slice. */
 	VAWARE_POLICY_PREEMPT = 1 << 0,
-	/* A wakee follows a waker that is about to sleep, if no vCPU is idle or waking one is dear.
+	/* A wakee follows a waker that is about to sleep, if no vCPU is idle or waking one is
+	 * costly.
 	 */
 	VAWARE_POLICY_SYNC = 1 << 1,
 	/* A busy vCPU takes work from a longer or stuck queue once in a while. */
@@ -218,11 +219,11 @@ enum vaware_span {
  */
 struct vaware_activity {
 	/* Read by wakers on other vCPUs. */
-	u64 beat_ns;   /* last proof that it ran */
-	u64 due_ns;    /* without another by then, it was stopped; 0: none is due */
-	u64 since_ns;  /* since when it is idle, or active, less stops that do not end this */
-	u64 stolen_ns; /* taken by the hypervisor, from the best source there is */
-	u32 state;     /* enum vaware_state */
+	u64 last_seen_ns; /* last proof that it ran */
+	u64 due_ns;	  /* without another by then, it was stopped; 0: none is due */
+	u64 since_ns;	  /* since when it is idle, or active, less stops that do not end this */
+	u64 stolen_ns;	  /* taken by the hypervisor, from the best source there is */
+	u32 state;	  /* enum vaware_state */
 	u32 preemptions;
 
 	/* For metrics and cross-checks. */
@@ -230,9 +231,9 @@ struct vaware_activity {
 	u64 clock_stolen_ns; /* the same by the steal clock alone */
 	u64 wake_stolen_ns;  /* taken while it woke; in stolen_ns, too */
 	u64 idle_ns;
-	u64 timer_beats;  /* beats that a timer added */
-	u64 late_beats;	  /* beats held up by softirqs, not by the hypervisor */
-	u64 last_stop_ns; /* when the last inactive period ended; 0: there was none */
+	u64 timer_beats;	/* beats that a timer added */
+	u64 late_beats;		/* beats held up by softirqs, not by the hypervisor */
+	u64 last_preemption_ns; /* when the last inactive period ended; 0: there was none */
 
 	struct vaware_spans spans[VAWARE_NR_SPANS];
 } __attribute__((aligned(64)));

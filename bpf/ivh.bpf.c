@@ -21,13 +21,13 @@ void ivh_init(void)
 }
 
 /* Return true if tasks may be harvested at @now. */
-static bool harvest_on(u64 now)
+static bool ivh_on(u64 now)
 {
 	return policy_on(VAWARE_POLICY_IVH) && ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
 }
 
 /* Source: take the claim back from the target that @v has asked. */
-static void harvest_forget(s32 cpu, struct vcpu_ctx *v)
+static void ivh_forget(s32 cpu, struct vcpu_ctx *v)
 {
 	struct vcpu_ctx *target = vcpu_ctx_of(v->ivh.target - 1);
 
@@ -40,16 +40,16 @@ static void harvest_forget(s32 cpu, struct vcpu_ctx *v)
  * Source: find a target for @p: one that runs best-effort work, else the one that has been idle for
  * longest, which its host owes most. Return it, or -1.
  */
-static s32 harvest_find(struct task_struct *p, s32 cpu, u64 now)
+static s32 ivh_find_target(struct task_struct *p, s32 cpu, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct vaware_vcpu_inputs *in = hints_of(cpu);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	u64 longest_ns = 0;
 	s32 found = -1;
 	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
+		s32 other = candidate_vcpu(in, cpu, i);
 		const struct vaware_activity *a;
 		struct vcpu_ctx *o;
 		u64 idle_ns;
@@ -57,7 +57,7 @@ static s32 harvest_find(struct task_struct *p, s32 cpu, u64 now)
 		if (other < 0)
 			break;
 		o = vcpu_ctx_of(other);
-		if (!o || o->ivh.claim || !may_use(p, VAWARE_CLASS_THROUGHPUT, other))
+		if (!o || o->ivh.claim || !rwc_may_use(p, VAWARE_CLASS_THROUGHPUT, other))
 			continue;
 		if (runs_best_effort(other, o, now)) {
 			found = other;
@@ -77,7 +77,7 @@ static s32 harvest_find(struct task_struct *p, s32 cpu, u64 now)
 }
 
 /* Source: claim vCPU @other, and wake or interrupt it. */
-static void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other, u64 now)
+static void ivh_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other, u64 now)
 {
 	struct vcpu_ctx *o = vcpu_ctx_of(other);
 	bool busy;
@@ -98,14 +98,13 @@ static void harvest_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 
 	if (busy) {
 		kick(other, SCX_KICK_PREEMPT);
 	} else {
-		begin_wake(other, o, now);
+		wakeup_begin(other, o, now);
 		kick(other, SCX_KICK_IDLE);
 	}
 	count(VAWARE_IVH_ASKED);
 }
 
-void harvest_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v,
-		     u64 now)
+void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
 {
 	u64 since_ns = t->ivh.since_ns, run_ns, wall_ns;
 	struct vaware_stats *s = stats_here();
@@ -129,8 +128,7 @@ void harvest_measure(const struct task_struct *p, struct task_ctx *t, const stru
 	t->ivh.burst_ns = t->burst_ns;
 }
 
-void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
-		      u64 now)
+void ivh_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	const struct vaware_activity *a = activity_of(cpu);
 	struct ivh_task task = {
@@ -143,26 +141,26 @@ void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct
 	u64 next_ns;
 	s32 other;
 
-	if (!harvest_on(now) || !a || !a->last_stop_ns || !ivh_leaves(&task) || is_pinned(p))
+	if (!ivh_on(now) || !a || !a->last_preemption_ns || !ivh_leaves(&task) || is_pinned(p))
 		return;
 	if (v->ivh.target) {
-		if (!ivh_gives_up(v->ivh.asked_ns, a->last_stop_ns, now))
+		if (!ivh_gives_up(v->ivh.asked_ns, a->last_preemption_ns, now))
 			return;
-		harvest_forget(cpu, v);
+		ivh_forget(cpu, v);
 		count(VAWARE_IVH_LATE);
 	}
-	other = harvest_find(p, cpu, now);
+	other = ivh_find_target(p, cpu, now);
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
 	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
 	task.hazard_1024 =
-		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, expected_wake_ns(o, now)));
+		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, wakeup_expected_ns(o, now)));
 	if (ivh_leaves(&task))
-		harvest_ask(p, cpu, v, other, now);
+		ivh_ask(p, cpu, v, other, now);
 }
 
-s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	s32 other = (s32)v->ivh.target - 1;
 	const struct vaware_activity *a;
@@ -179,11 +177,11 @@ s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now
 			 : IVH_LATE;
 	if (answer == IVH_PENDING)
 		return -1;
-	harvest_forget(cpu, v);
-	if (answer == IVH_GO && may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
+	ivh_forget(cpu, v);
+	if (answer == IVH_GO && rwc_may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
 		a = activity_of(cpu);
 		if (a) /* or success would silence the timer that it depends on */
-			note_long_stop(v, a, now);
+			activity_note_long_preemption(v, a, now);
 		count(VAWARE_IVH_MOVED);
 		return other;
 	}
@@ -191,7 +189,7 @@ s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now
 	return -1;
 }
 
-bool harvest_answer(struct vcpu_ctx *v, u64 now)
+bool ivh_answer_source(struct vcpu_ctx *v, u64 now)
 {
 	u32 claim = v->ivh.claim;
 

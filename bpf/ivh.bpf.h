@@ -14,25 +14,25 @@ __hidden void ivh_init(void);
  * At ticks of @p, which runs on @v at @now: when an epoch of the trial has ended, and it is
  * CPU-bound and may be harvested, take down what it obtained in it.
  */
-__hidden void harvest_measure(const struct task_struct *p, struct task_ctx *t,
-			      const struct vcpu_ctx *v, u64 now);
+__hidden void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v,
+			  u64 now);
 
 /*
  * Source, at ticks and beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had
  * better leave before this one is stopped.
  */
-__hidden void harvest_consider(struct task_struct *p, struct task_ctx *t, s32 cpu,
-			       struct vcpu_ctx *v, u64 now);
+__hidden void ivh_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			   u64 now);
 
 /*
  * Source, when asked to reschedule: return the vCPU that @prev leaves for now, or -1 if it stays.
  */
-__hidden s32 harvest_leave(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now);
+__hidden s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now);
 
 /*
  * Target, whenever it looks for work: tell the source that it is awake. Return true if it should
  * look again at once, because the task may come at any moment.
  */
-__hidden bool harvest_answer(struct vcpu_ctx *v, u64 now);
+__hidden bool ivh_answer_source(struct vcpu_ctx *v, u64 now);
 
 #endif /* VAWARE_IVH_BPF_H */

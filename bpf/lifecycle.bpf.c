@@ -40,7 +40,7 @@ void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 idle = scx_bpf_pick_idle_cpu(online, 0);
 
-	vact_offline(cpu);
+	activity_offline(cpu);
 	scx_bpf_put_cpumask(online);
 	if (idle >= 0)
 		kick(idle, SCX_KICK_IDLE);
@@ -48,5 +48,5 @@ void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 
 void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
 {
-	vact_idle(cpu, idle);
+	activity_idle(cpu, idle);
 }

@@ -32,7 +32,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (!v)
 			return -ENOENT;
 		v->run.class = VAWARE_CLASS_NONE;
-		err = vact_init(cpu);
+		err = activity_init(cpu);
 		if (err)
 			return err;
 		err = scx_bpf_create_dsq(vcpu_dsq(cpu, false), NUMA_NO_NODE);
@@ -42,7 +42,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 			return err;
 	}
 	ivh_init();
-	return vaware_prepare_hedges();
+	return rescue_init();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

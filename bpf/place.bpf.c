@@ -15,11 +15,11 @@
 
 /* Where a task goes. */
 struct choice {
-	s32 cpu;      /* -1: nowhere better than where it was */
-	bool idle;    /* it was idle, and has been claimed */
-	u64 delay_ns; /* expected, by bvs; 0: not known */
-	u64 burst_ns; /* what the task is expected to run */
-	bool sleeper; /* it sleeps until set times, and is woken where it does */
+	s32 cpu;	  /* -1: nowhere better than where it was */
+	bool idle;	  /* it was idle, and has been claimed */
+	u64 delay_ns;	  /* expected, by bvs; 0: not known */
+	u64 burst_ns;	  /* what the task is expected to run */
+	bool timer_wakee; /* it sleeps until set times, and is woken where it does */
 };
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
@@ -58,7 +58,7 @@ static bool has_to_look(s32 cpu, u32 class, u64 now)
 		return true;
 	if (!rwc_on() && !capacity_on())
 		return false;
-	in = inputs_of(cpu);
+	in = hints_of(cpu);
 	return in && in->flags;
 }
 
@@ -68,21 +68,22 @@ static bool has_to_look(s32 cpu, u32 class, u64 now)
  */
 static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, struct choice *to)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(prev_cpu);
+	const struct vaware_vcpu_inputs *in = hints_of(prev_cpu);
 	u64 least_ns = ~0ULL;
 	s32 best = -1;
 	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS + 1) {
-		s32 cpu = i ? near_vcpu(in, prev_cpu, i - 1) : prev_cpu;
+		s32 cpu = i ? candidate_vcpu(in, prev_cpu, i - 1) : prev_cpu;
 		u64 delay_ns, cost_ns;
 
 		if (cpu < 0)
 			break;
-		if (!may_use(p, class, cpu))
+		if (!rwc_may_use(p, class, cpu))
 			continue;
 		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
-		cost_ns = delay_ns + (to->sleeper ? bvs_sleep_ns(vcpu_timer_late_ns(cpu, now)) : 0);
+		cost_ns = delay_ns +
+			  (to->timer_wakee ? bvs_sleep_ns(bvs_timer_late_ns(cpu, now)) : 0);
 		if (i)
 			cost_ns = place_away_ns(class, cost_ns);
 		if (cost_ns >= least_ns)
@@ -109,7 +110,7 @@ static void find_vcpu(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, s
 	if (has_to_look(prev_cpu, class, now)) {
 		choose(p, class, prev_cpu, now, to);
 		if (to->cpu >= 0) {
-			if (to->cpu != prev_cpu && rwc_banned(vcpu_flags(prev_cpu), class))
+			if (to->cpu != prev_cpu && rwc_banned(rwc_flags(prev_cpu), class))
 				count(VAWARE_RWC_AVOIDED);
 			return;
 		}
@@ -150,7 +151,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 	bool in_reach = rescue_wakee(t, v, now);
 	s32 at;
 
-	begin_wake(cpu, v, now);
+	wakeup_begin(cpu, v, now);
 	/* The kernel reschedules an idle vCPU that a task is activated on: no kick. */
 	if (queued_wakeup && !in_reach) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, 0);
@@ -159,7 +160,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 	wait_on(p, cpu, SLICE_ALONE_NS, deadline, 0);
 	if (!in_reach)
 		return cpu;
-	hedge_watch(cpu, now);
+	rescue_watch(cpu, now);
 	at = rescue_activate_near(p, cpu, v->wakeup.excess_ns, now);
 	if (at != cpu)
 		kick(cpu, SCX_KICK_IDLE);
@@ -180,7 +181,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.sleeper = vcpu_timer_wakes(this_cpu, now);
+	to.timer_wakee = bvs_timer_wakes(this_cpu, now);
 	follow = sync_may_follow(p, this_cpu, wake_flags);
 	if (!follow || !sync_waker_first(here, now))
 		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
@@ -193,8 +194,8 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		if (to.delay_ns)
 			count(VAWARE_BVS_PICKED);
-		if (to.sleeper && to.delay_ns && to.cpu != this_cpu) {
-			send_sleeper(this_cpu, to.cpu, v, to.delay_ns, now);
+		if (to.timer_wakee && to.delay_ns && to.cpu != this_cpu) {
+			bvs_send_timer_wakee(this_cpu, to.cpu, v, to.delay_ns, now);
 			count(VAWARE_BVS_SLEEPER);
 		}
 		return cpu;
@@ -214,7 +215,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return cpu; /* to ops.enqueue, where the kernel says */
 	wake_on_busy(p, t, cpu, v, 0);
-	return vcpu_stopped(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
+	return vcpu_preempted(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
 }
 
 /* Send @p, which leaves its vCPU, to the one that has been chosen for it. */
@@ -255,7 +256,7 @@ static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 	if (!v)
 		return false;
 	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, now), enq_flags);
-	begin_wake(to.cpu, v, now);
+	wakeup_begin(to.cpu, v, now);
 	kick(to.cpu, SCX_KICK_IDLE);
 	count(VAWARE_EXPIRED_TO_IDLE);
 	return true;

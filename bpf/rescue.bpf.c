@@ -15,27 +15,27 @@
 static u64 late_until_ns; /* until then rescue has something to do: its trial goes on */
 struct vaware_trial rescue_trial;
 
-struct hedge_slot {
+struct rescue_slot {
 	u64 claimed_ns; /* of the vCPU that is watched: unchanged while it has not run */
 	u32 target;	/* its number + 1; 0: the slot is free */
 	u32 hedged;	/* how often */
 };
 
 /* Written by one vCPU, in wake-ups and in its timer. */
-struct hedges {
+struct rescue_timer {
 	struct bpf_timer timer;
 	u64 due_ns; /* when the timer fires; 0 or long past: it is not armed */
-	struct hedge_slot slots[HEDGE_SLOTS];
+	struct rescue_slot slots[RESCUE_SLOTS];
 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
 	__type(key, u32);
-	__type(value, struct hedges);
+	__type(value, struct rescue_timer);
 } vcpu_hedges SEC(".maps");
 
-static struct hedges *hedges_of(s32 cpu)
+static struct rescue_timer *rescue_timer_of(s32 cpu)
 {
 	u32 key = cpu;
 
@@ -65,20 +65,20 @@ bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
 	return late && on;
 }
 
-void hedge_watch(s32 target, u64 now)
+void rescue_watch(s32 target, u64 now)
 {
-	u64 within_ns = rescue_hedge_ns(wake_typical_ns);
+	u64 within_ns = rescue_after_ns(wake_typical_ns);
 	s32 cpu = bpf_get_smp_processor_id();
-	struct hedges *h;
+	struct rescue_timer *h;
 	u32 i;
 
 	if (cpu == target)
 		return;
-	h = hedges_of(cpu);
+	h = rescue_timer_of(cpu);
 	if (!h)
 		return;
-	for (i = 0; i < HEDGE_SLOTS; i++) {
-		struct hedge_slot *slot = &h->slots[i];
+	for (i = 0; i < RESCUE_SLOTS; i++) {
+		struct rescue_slot *slot = &h->slots[i];
 
 		if (slot->target)
 			continue;
@@ -88,7 +88,7 @@ void hedge_watch(s32 target, u64 now)
 		count(VAWARE_RESCUE_WATCHED);
 		break;
 	}
-	if (h->due_ns && time_before(now, h->due_ns + HEDGE_MAX_NS) &&
+	if (h->due_ns && time_before(now, h->due_ns + RESCUE_AFTER_MAX_NS) &&
 	    time_before(h->due_ns, now + within_ns))
 		return;
 	h->due_ns = now + within_ns;
@@ -99,15 +99,15 @@ void hedge_watch(s32 target, u64 now)
  * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
  * one that is idle, or the first that runs at present. -1 if there is none.
  */
-static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+static s32 find_sooner_candidate(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(cpu);
+	const struct vaware_vcpu_inputs *in = hints_of(cpu);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 found = -1;
 	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
+		s32 other = candidate_vcpu(in, cpu, i);
 		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 		if (!o || !late_ns)
@@ -115,7 +115,7 @@ static s32 find_sooner(const struct task_struct *p, s32 cpu, u64 late_ns, u64 no
 		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
 			continue;
 		if (!bpf_cpumask_test_cpu(other, idle)) {
-			if (vcpu_stopped(other, now))
+			if (vcpu_preempted(other, now))
 				continue;
 			late_ns = 0;
 		} else if (o->wakeup.excess_ns < late_ns) {
@@ -135,8 +135,9 @@ s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 
 
 	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
 		return cpu;
-	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu
-							    : find_sooner(p, cpu, late_ns, now);
+	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)
+			? this_cpu
+			: find_sooner_candidate(p, cpu, late_ns, now);
 	if (other < 0)
 		return cpu;
 	count(VAWARE_RESCUE_IN_REACH);
@@ -162,7 +163,7 @@ bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u64 now)
 {
 	return v->wakeup.claimed_ns && policy_on(VAWARE_POLICY_RESCUE) &&
 	       scx_bpf_dsq_nr_queued(vcpu_dsq(victim, false)) &&
-	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_stops_ns(cpu, now));
+	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_preemptions_ns(cpu, now));
 }
 
 bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v)
@@ -173,16 +174,16 @@ bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v)
 
 	if (v->run.class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
 		return false;
-	in = inputs_of(cpu);
+	in = hints_of(cpu);
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, cpu, i);
+		s32 other = candidate_vcpu(in, cpu, i);
 
 		if (other < 0)
 			break;
 		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
 			continue;
 		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
-		if (head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
+		if (head && rwc_may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
 			return true;
 	}
 	return false;
@@ -217,18 +218,18 @@ void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats 
  * Global functions, which the verifier checks once and not in each pass of the loops that call
  * them: that of 7.0 follows each way through each pass, and gives up after a million instructions.
  */
-int vaware_may_take(s32 cpu, s32 stuck);
-int vaware_find_second(s32 stuck, u64 now);
+int rescue_may_take(s32 cpu, s32 stuck);
+int rescue_find_second(s32 stuck, u64 now);
 
 /* Return whether @cpu may run the task that waits first in the queue of @stuck. */
-__noinline int vaware_may_take(s32 cpu, s32 stuck)
+__noinline int rescue_may_take(s32 cpu, s32 stuck)
 {
 	struct task_struct *head;
 	bool may;
 
 	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(stuck, false));
-	may = head && may_use(head, VAWARE_CLASS_THROUGHPUT, cpu);
+	may = head && rwc_may_use(head, VAWARE_CLASS_THROUGHPUT, cpu);
 	bpf_rcu_read_unlock();
 	return may;
 }
@@ -237,30 +238,30 @@ __noinline int vaware_may_take(s32 cpu, s32 stuck)
  * Return the vCPU that could take over from @stuck soonest: idle, or with best-effort work only. -1
  * if there is none.
  */
-__noinline int vaware_find_second(s32 stuck, u64 now)
+__noinline int rescue_find_second(s32 stuck, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = inputs_of(stuck);
+	const struct vaware_vcpu_inputs *in = hints_of(stuck);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 this_cpu = bpf_get_smp_processor_id(), found = -1;
 	u64 least_ns = ~0ULL;
 	u32 i;
 
 	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
-		s32 other = near_vcpu(in, stuck, i);
+		s32 other = candidate_vcpu(in, stuck, i);
 		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		u64 delay_ns;
 
 		if (!o)
 			break;
-		if (keeps_sleeper(stuck, other, now))
+		if (bvs_keeps_timer_wakee(stuck, other, now))
 			continue;
 		if (bpf_cpumask_test_cpu(other, idle))
-			delay_ns = other == this_cpu ? 0 : expected_wake_ns(o, now);
+			delay_ns = other == this_cpu ? 0 : wakeup_expected_ns(o, now);
 		else if (runs_best_effort(other, o, now))
 			delay_ns = KICK_NS;
 		else
 			continue;
-		if (delay_ns < least_ns && vaware_may_take(other, stuck)) {
+		if (delay_ns < least_ns && rescue_may_take(other, stuck)) {
 			least_ns = delay_ns;
 			found = other;
 		}
@@ -270,9 +271,9 @@ __noinline int vaware_find_second(s32 stuck, u64 now)
 }
 
 /* Send a second vCPU to the queue of @stuck. Return true if there was one. */
-static bool hedge(s32 stuck, u64 now)
+static bool rescue_by_second(s32 stuck, u64 now)
 {
-	s32 other = vaware_find_second(stuck, now);
+	s32 other = rescue_find_second(stuck, now);
 	struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 	if (!o) {
@@ -281,7 +282,7 @@ static bool hedge(s32 stuck, u64 now)
 	}
 	o->rescue.from = stuck + 1;
 	if (scx_bpf_test_and_clear_cpu_idle(other)) {
-		begin_wake(other, o, now);
+		wakeup_begin(other, o, now);
 		kick(other, SCX_KICK_IDLE);
 	} else {
 		kick(other, SCX_KICK_PREEMPT);
@@ -291,9 +292,9 @@ static bool hedge(s32 stuck, u64 now)
 }
 
 /* Look after one wake-up. Return in how many ns to look again; 0: not any more. */
-static u64 look_after(struct hedge_slot *slot, u64 now)
+static u64 look_after(struct rescue_slot *slot, u64 now)
 {
-	u64 hedge_ns = rescue_hedge_ns(wake_typical_ns), age_ns;
+	u64 after_ns = rescue_after_ns(wake_typical_ns), age_ns;
 	s32 stuck = (s32)slot->target - 1;
 	struct vcpu_ctx *v = vcpu_ctx_of(stuck);
 
@@ -301,20 +302,20 @@ static u64 look_after(struct hedge_slot *slot, u64 now)
 	    !scx_bpf_dsq_nr_queued(vcpu_dsq(stuck, false)))
 		return 0;
 	age_ns = time_delta(now, slot->claimed_ns);
-	if (age_ns < hedge_ns)
-		return hedge_ns - age_ns;
-	if (hedge(stuck, now) && ++slot->hedged >= HEDGES_MAX)
+	if (age_ns < after_ns)
+		return after_ns - age_ns;
+	if (rescue_by_second(stuck, now) && ++slot->hedged >= RESCUE_SECONDS_MAX)
 		return 0;
-	return rescue_again_ns(age_ns, hedge_ns);
+	return rescue_again_ns(age_ns, after_ns);
 }
 
-static int hedge_fired(void *map, int *key, struct hedges *h)
+static int rescue_fired(void *map, int *key, struct rescue_timer *h)
 {
 	u64 now = now_ns(), again_ns = 0;
 	u32 i;
 
-	bpf_for (i, 0, HEDGE_SLOTS) {
-		struct hedge_slot *slot = &h->slots[i];
+	bpf_for (i, 0, RESCUE_SLOTS) {
+		struct rescue_slot *slot = &h->slots[i];
 		u64 slot_ns;
 
 		if (!slot->target)
@@ -332,15 +333,15 @@ static int hedge_fired(void *map, int *key, struct hedges *h)
 }
 
 /* Prepare the timers of all vCPUs. Return 0, or a negative error. */
-int vaware_prepare_hedges(void)
+int rescue_init(void)
 {
 	u32 cpu;
 
 	bpf_for (cpu, 0, nr_vcpus) {
-		struct hedges *h = hedges_of(cpu);
+		struct rescue_timer *h = rescue_timer_of(cpu);
 
 		if (!h || bpf_timer_init(&h->timer, &vcpu_hedges, 1 /* CLOCK_MONOTONIC */) ||
-		    bpf_timer_set_callback(&h->timer, hedge_fired))
+		    bpf_timer_set_callback(&h->timer, rescue_fired))
 			return -EINVAL;
 	}
 	return 0;

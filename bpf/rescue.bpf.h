@@ -8,7 +8,7 @@
 #include "queue.bpf.h"
 
 /* Prepare the timers of all vCPUs. Return 0, or a negative error. */
-int vaware_prepare_hedges(void);
+int rescue_init(void);
 
 /* Return true if a task of @class should choose its vCPU, for some run best-effort work. */
 __hidden bool rescue_looks(u32 class);
@@ -20,7 +20,7 @@ __hidden bool rescue_looks(u32 class);
 __hidden bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now);
 
 /* Watch the wake-up of @target, which began at @now, from this vCPU. */
-__hidden void hedge_watch(s32 target, u64 now);
+__hidden void rescue_watch(s32 target, u64 now);
 
 /*
  * Return the vCPU on whose runqueue @p, queued for @cpu, is to be activated. The kernel may leave

@@ -47,7 +47,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 
 	if (!v || !t)
 		return;
-	end_wake(v, now);
+	wakeup_end(v, now);
 	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
 	/*
 	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
@@ -68,7 +68,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run.burst_avg_ns = t->burst_avg_ns;
 	v->run.started_ns = now;
 	v->run.charged_ns = now;
-	vact_running(cpu, v, now);
+	activity_running(cpu, v, now);
 	end_wait(t, v, now);
 }
 
@@ -91,7 +91,7 @@ int vaware_between_ticks(s32 cpu, u64 now)
 		p = bpf_get_current_task_btf();
 		t = task_ctx_of(p);
 		if (t)
-			harvest_consider(p, t, cpu, v, now);
+			ivh_consider(p, t, cpu, v, now);
 	}
 	needed = rescue_makes_way(cpu, v);
 	bpf_rcu_read_unlock();
@@ -113,10 +113,10 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (!v || !t)
 		return;
 	if (activity_on)
-		vact_tick(cpu);
+		activity_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
-	harvest_measure(p, t, v, v->run.charged_ns);
-	harvest_consider(p, t, cpu, v, v->run.charged_ns);
+	ivh_measure(p, t, v, v->run.charged_ns);
+	ivh_consider(p, t, cpu, v, v->run.charged_ns);
 	if (rescue_makes_way(cpu, v)) {
 		scx_bpf_task_set_slice(p, 0);
 		count(VAWARE_RESCUE_YIELDED);
@@ -144,7 +144,7 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (!v || !t)
 		return;
 	charge(p, t, cpu, v, now);
-	vact_stopping(cpu, v, now);
+	activity_stopping(cpu, v, now);
 	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_sub(&best_effort_vcpus, 1);
 	v->run.class = VAWARE_CLASS_NONE;

@@ -15,20 +15,20 @@ static inline bool rwc_on(void)
 }
 
 /* Return the flags (enum vaware_vcpu_flag) of @cpu; none while its evidence is old. */
-static inline u32 vcpu_flags(s32 cpu)
+static inline u32 rwc_flags(s32 cpu)
 {
 	const struct vaware_vcpu_inputs *in;
 
 	if (!rwc_on())
 		return 0;
-	in = inputs_of(cpu);
+	in = hints_of(cpu);
 	return in ? in->flags : 0;
 }
 
 /* Return true if a task of @class may be placed on @cpu. */
-static inline bool may_use(const struct task_struct *p, u32 class, s32 cpu)
+static inline bool rwc_may_use(const struct task_struct *p, u32 class, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !rwc_banned(vcpu_flags(cpu), class);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !rwc_banned(rwc_flags(cpu), class);
 }
 
 #endif /* VAWARE_RWC_BPF_H */

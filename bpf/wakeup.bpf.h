@@ -18,14 +18,14 @@ extern u64 wake_typical_ns; /* lower quartile of wake-up latencies in this VM */
  * Return the wake-up latency to expect of @v by a task that is hurt by long ones: those count for
  * more than their number.
  */
-static inline u64 expected_wake_ns(const struct vcpu_ctx *v, u64 now)
+static inline u64 wakeup_expected_ns(const struct vcpu_ctx *v, u64 now)
 {
 	return bvs_faded_ns(v->wakeup.expected_ns, time_delta(now, v->wakeup.expected_at_ns),
 			    WAKE_HALF_LIFE_NS);
 }
 
 /* Return what a wake-up of @v takes on average. */
-static inline u64 mean_wake_ns(const struct vcpu_ctx *v, u64 now)
+static inline u64 wakeup_mean_ns(const struct vcpu_ctx *v, u64 now)
 {
 	return wake_typical_ns + bvs_faded_ns(v->wakeup.excess_ns,
 					      time_delta(now, v->wakeup.expected_at_ns),
@@ -50,16 +50,16 @@ static inline void note_unevenness(u64 delay_ns, u64 now)
 }
 
 /* Learn that @v, idle, took @sample_ns to run after something had happened that woke it. */
-static inline void learn_wake(struct vcpu_ctx *v, u64 sample_ns, u64 now)
+static inline void wakeup_learn(struct vcpu_ctx *v, u64 sample_ns, u64 now)
 {
 	v->wakeup.took_ns = sample_ns;
-	v->wakeup.expected_ns = bvs_learnt_ns(expected_wake_ns(v, now), sample_ns);
+	v->wakeup.expected_ns = bvs_learnt_ns(wakeup_expected_ns(v, now), sample_ns);
 	v->wakeup.expected_at_ns = now;
 	note_unevenness(v->wakeup.expected_ns, now);
 }
 
 /* Note that @cpu, claimed while it was idle, is woken. (One that wakes itself runs already.) */
-static inline void begin_wake(s32 cpu, struct vcpu_ctx *v, u64 now)
+static inline void wakeup_begin(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	if (cpu != bpf_get_smp_processor_id())
 		v->wakeup.claimed_ns = now;
@@ -69,7 +69,7 @@ static inline void begin_wake(s32 cpu, struct vcpu_ctx *v, u64 now)
 __hidden void wakeup_ended(struct vcpu_ctx *v, u64 now);
 
 /* Note that @v runs. If it was woken, learn how long that took. */
-static inline void end_wake(struct vcpu_ctx *v, u64 now)
+static inline void wakeup_end(struct vcpu_ctx *v, u64 now)
 {
 	if (v->wakeup.claimed_ns)
 		wakeup_ended(v, now);

@@ -164,7 +164,7 @@ static inline u64 activity_rest_ns(const struct vaware_spans *inactive, u64 age_
 	}
 	if (weight_sum)
 		return (rest_sum / weight_sum) << 10;
-	return age_ns > INACTIVE_UNKNOWN_NS ? age_ns : INACTIVE_UNKNOWN_NS;
+	return age_ns > PREEMPTED_UNKNOWN_NS ? age_ns : PREEMPTED_UNKNOWN_NS;
 }
 
 /* Return true if a beat that was due at @due_ns (0: none was) has not come by @now. */
@@ -177,7 +177,7 @@ static inline bool activity_late(u64 due_ns, u64 now)
  * Return true if a vCPU with @state, the next beat of which is due at @due_ns, is believed to be
  * stopped at @now: it has something to run, and gives no sign of life.
  */
-static inline bool activity_stopped(u32 state, u64 due_ns, u64 now)
+static inline bool activity_preempted(u32 state, u64 due_ns, u64 now)
 {
 	return state == VAWARE_STATE_ACTIVE && activity_late(due_ns, now);
 }
@@ -186,7 +186,7 @@ static inline bool activity_stopped(u32 state, u64 due_ns, u64 now)
  * Return when an inactive period began that is seen by a late beat: between the last beat at
  * @beat_ns and the missed one at @due_ns, on average midway.
  */
-static inline u64 activity_stop_began_ns(u64 beat_ns, u64 due_ns)
+static inline u64 activity_preemption_began_ns(u64 beat_ns, u64 due_ns)
 {
 	return beat_ns < due_ns ? beat_ns + (due_ns - beat_ns) / 2 : beat_ns;
 }
@@ -259,13 +259,14 @@ static inline bool activity_outlasts_beats(u64 busy_ns)
  * not known) and a stop of @stop_ns. Each counts by its length: many short ones do not hide that
  * most is lost by long ones.
  */
-static inline u64 activity_stop_ns(u64 average_ns, u64 stop_ns)
+static inline u64 activity_preemption_ns(u64 average_ns, u64 stop_ns)
 {
-	u64 part_ns = stop_ns < STOPS_KNOWN_NS ? stop_ns : STOPS_KNOWN_NS;
+	u64 part_ns = stop_ns < PREEMPTIONS_KNOWN_NS ? stop_ns : PREEMPTIONS_KNOWN_NS;
 
 	if (!average_ns)
 		return stop_ns;
-	return (average_ns * (STOPS_KNOWN_NS - part_ns) + stop_ns * part_ns) / STOPS_KNOWN_NS;
+	return (average_ns * (PREEMPTIONS_KNOWN_NS - part_ns) + stop_ns * part_ns) /
+	       PREEMPTIONS_KNOWN_NS;
 }
 
 /*
@@ -274,7 +275,7 @@ static inline u64 activity_stop_ns(u64 average_ns, u64 stop_ns)
  */
 static inline bool activity_ends(u64 taken_ns, u64 stop_ns)
 {
-	return taken_ns * STOP_PARTS >= stop_ns;
+	return taken_ns * PREEMPTION_PARTS >= stop_ns;
 }
 
 /* What was taken since the last beat, judged by steal clock and beats together. */

@@ -65,14 +65,14 @@ static inline u64 bvs_sleep_ns(u64 late_ns)
 }
 
 /*
- * Return how long a sleeper that a vCPU with timers @late_ns late has sent to another is left to
- * that one, where it runs and wakes @there_ns late. Nothing else keeps it from those that are awake
- * sooner: they would have it sleep with their late timers again. 0: the two differ too little for
- * the wait to be worth it.
+ * Return how long a timer wakee that a vCPU with timers @late_ns late has sent to another is left
+ * to that one, where it runs and wakes @there_ns late. Nothing else keeps it from those that are
+ * awake sooner: they would have it sleep with their late timers again. 0: the two differ too little
+ * for the wait to be worth it.
  */
 static inline u64 bvs_keep_ns(u64 late_ns, u64 there_ns)
 {
-	u64 keep_ns = late_ns / SLEEPER_WAIT_PARTS;
+	u64 keep_ns = late_ns / TIMER_WAKEE_WAIT_PARTS;
 
 	return keep_ns > there_ns ? keep_ns : 0;
 }

@@ -26,7 +26,7 @@ struct ivh_task {
 static inline bool ivh_leaves(const struct ivh_task *t)
 {
 	return t->class == VAWARE_CLASS_THROUGHPUT && t->burst_ns >= IVH_MIN_BURST_NS &&
-	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= STOP_LIKELY_1024;
+	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= PREEMPTION_LIKELY_1024;
 }
 
 /*
@@ -41,11 +41,11 @@ static inline u64 ivh_ahead_ns(u64 interval_ns, u64 wake_ns)
 
 /*
  * Return true if a target that was asked at @asked_ns is to be given up at @now: it takes too long,
- * or the source has been stopped meanwhile (@last_stop_ns), which it was asked to forestall.
+ * or the source has been stopped meanwhile (@last_preemption_ns), which it was asked to forestall.
  */
-static inline bool ivh_gives_up(u64 asked_ns, u64 last_stop_ns, u64 now)
+static inline bool ivh_gives_up(u64 asked_ns, u64 last_preemption_ns, u64 now)
 {
-	return now - asked_ns >= IVH_PATIENCE_NS || last_stop_ns > asked_ns;
+	return now - asked_ns >= IVH_PATIENCE_NS || last_preemption_ns > asked_ns;
 }
 
 /*

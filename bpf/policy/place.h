@@ -21,7 +21,7 @@ static inline bool place_waker_first(u32 stolen_1024, u64 average_ns, u64 burst_
 {
 	u64 off_ns = average_ns > burst_ns ? average_ns - burst_ns : burst_ns - average_ns;
 
-	return stolen_1024 >= STOLEN_DEAR_1024 || off_ns < wake_ns;
+	return stolen_1024 >= STEAL_COSTLY_1024 || off_ns < wake_ns;
 }
 
 /*
@@ -38,11 +38,11 @@ static inline bool place_leave_on_expiry(u32 waiting, bool pinned)
  * Return what a vCPU of @capacity_1024 gives to a CPU-bound task: less where the other hardware
  * thread of its core is busy.
  */
-static inline u32 place_fit_1024(u32 capacity_1024, bool sibling_busy)
+static inline u32 place_effective_capacity(u32 capacity_1024, bool sibling_busy)
 {
-	u32 fit_1024 = capacity_1024 < 1024 ? capacity_1024 : 1024;
+	u32 effective_capacity = capacity_1024 < 1024 ? capacity_1024 : 1024;
 
-	return sibling_busy ? fit_1024 * SMT_SHARE_1024 / 1024 : fit_1024;
+	return sibling_busy ? effective_capacity * SMT_SHARE_1024 / 1024 : effective_capacity;
 }
 
 /*
@@ -57,14 +57,16 @@ static inline u64 place_burst_ns(u64 average_ns, u64 burst_ns)
 }
 
 /*
- * Return what a task with @burst_ns of work loses on a vCPU that gives it @fit_1024, in ns, to be
- * added to the expected delay.
+ * Return what a task with @burst_ns of work loses on a vCPU that gives it @effective_capacity, in
+ * ns, to be added to the expected delay.
  */
-static inline u64 place_loss_ns(u32 fit_1024, u64 burst_ns)
+static inline u64 place_loss_ns(u32 effective_capacity, u64 burst_ns)
 {
-	if (!fit_1024)
-		fit_1024 = 1; /* next to nothing; all of it is lost */
-	return fit_1024 < 1024 ? burst_ns * (1024 - fit_1024) / fit_1024 : 0;
+	if (!effective_capacity)
+		effective_capacity = 1; /* next to nothing; all of it is lost */
+	return effective_capacity < 1024
+		       ? burst_ns * (1024 - effective_capacity) / effective_capacity
+		       : 0;
 }
 
 /*

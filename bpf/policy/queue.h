@@ -48,9 +48,9 @@ static inline u64 queue_protected_rest_ns(u32 class, const struct running *r)
 
 /*
  * Return true if a waiting task of @class with @deadline takes the vCPU from @r within its slice:
- * at once from best-effort work and from a migrated task (IRS 3.3: or two tasks would chase each other),
- * from other work, and from RCU readers, once that has run its protected time and would queue up
- * behind it.
+ * at once from best-effort work and from a migrated task (IRS 3.3: or two tasks would chase each
+ * other), from other work, and from RCU readers, once that has run its protected time and would
+ * queue up behind it.
  */
 static inline bool queue_preempts(u32 class, u64 deadline, const struct running *r)
 {

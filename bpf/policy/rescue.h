@@ -25,22 +25,22 @@ static inline u64 rescue_typical_ns(u64 typical_ns, u64 sample_ns)
 }
 
 /* Return after how many ns a wake-up that has not begun to run is hedged. */
-static inline u64 rescue_hedge_ns(u64 typical_ns)
+static inline u64 rescue_after_ns(u64 typical_ns)
 {
 	u64 bound_ns = 2 * typical_ns;
 
-	if (bound_ns < HEDGE_MIN_NS)
-		return HEDGE_MIN_NS;
-	return bound_ns < HEDGE_MAX_NS ? bound_ns : HEDGE_MAX_NS;
+	if (bound_ns < RESCUE_AFTER_MIN_NS)
+		return RESCUE_AFTER_MIN_NS;
+	return bound_ns < RESCUE_AFTER_MAX_NS ? bound_ns : RESCUE_AFTER_MAX_NS;
 }
 
 /*
- * Return the moving average @excess_ns of what the wake-ups of a vCPU take beyond @hedge_ns, with
+ * Return the moving average @excess_ns of what the wake-ups of a vCPU take beyond @after_ns, with
  * one of @sample_ns in it, one part in sixteen.
  */
-static inline u64 rescue_excess_ns(u64 excess_ns, u64 sample_ns, u64 hedge_ns)
+static inline u64 rescue_excess_ns(u64 excess_ns, u64 sample_ns, u64 after_ns)
 {
-	u64 late_ns = sample_ns > hedge_ns ? sample_ns - hedge_ns : 0;
+	u64 late_ns = sample_ns > after_ns ? sample_ns - after_ns : 0;
 
 	return excess_ns - excess_ns / 16 + late_ns / 16;
 }
@@ -71,9 +71,9 @@ static inline bool rescue_worth_a_move(u64 wake_ns, u64 stops_ns)
  * Return in how many ns to look again after a wake-up that has been under way for @age_ns: when it
  * has lasted a quarter longer, so that few looks cover even a long stop.
  */
-static inline u64 rescue_again_ns(u64 age_ns, u64 hedge_ns)
+static inline u64 rescue_again_ns(u64 age_ns, u64 after_ns)
 {
-	return age_ns / 4 > hedge_ns ? age_ns / 4 : hedge_ns;
+	return age_ns / 4 > after_ns ? age_ns / 4 : after_ns;
 }
 
 /*

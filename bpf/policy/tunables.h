@@ -35,7 +35,7 @@
  */
 #define PROTECTED_FROM_LATENCY_NS (100 * NS_PER_US)
 
-/* Virtual time that a sleeper may lag behind its queue: its bonus when it wakes. */
+/* Virtual time that a timer wakee may lag behind its queue: its bonus when it wakes. */
 #define LAG_MAX_NS SLICE_NS
 
 /* A task whose bursts are shorter on average is latency-sensitive. */
@@ -56,8 +56,8 @@
 /* A wait for a spinlock that is worth counting: its holder was stopped. */
 #define LOCK_WAIT_LONG_NS NS_PER_MS
 
-/* Share of stolen time, in 1/1024, from which waking another vCPU counts as dear. */
-#define STOLEN_DEAR_1024 51
+/* Share of stolen time, in 1/1024, from which waking another vCPU counts as costly. */
+#define STEAL_COSTLY_1024 51
 
 /*
  * Interval of the beats that a timer adds on a busy vCPU: finds stops of twice that for sure. Half
@@ -80,18 +80,18 @@
  * ticks might miss come this often on average, in busy time. After so long without one ticks alone
  * look on.
  */
-#define STOP_LONG_NS NS_PER_MS
+#define PREEMPTION_LONG_NS NS_PER_MS
 #define BEATS_APART_NS (200 * NS_PER_MS)
 #define BEATS_QUIET_NS NS_PER_S
 
 /* So much stopped time replaces what was known of how long stops are. */
-#define STOPS_KNOWN_NS (128 * NS_PER_MS)
+#define PREEMPTIONS_KNOWN_NS (128 * NS_PER_MS)
 
 /* A stop of less than one part in so many of what stops take does not end an active period. */
-#define STOP_PARTS 4
+#define PREEMPTION_PARTS 4
 
 /* Shorter stops count as stolen time, but not as inactive periods. */
-#define STOP_MIN_NS (50 * NS_PER_US)
+#define PREEMPTION_MIN_NS (50 * NS_PER_US)
 
 /* A steal clock that has not shown within this time what late beats have seen, never will. */
 #define CLOCK_LAG_NS (20 * NS_PER_MS)
@@ -103,7 +103,7 @@
 #define SPAN_HALF_LIFE_NS (8 * NS_PER_S)
 
 /* Length to expect of an inactive period while none has been seen: a usual host slice. */
-#define INACTIVE_UNKNOWN_NS (4 * NS_PER_MS)
+#define PREEMPTED_UNKNOWN_NS (4 * NS_PER_MS)
 
 /* Half-life of what is known of a vCPU's wake-up latency. */
 #define WAKE_HALF_LIFE_NS (4 * NS_PER_S)
@@ -124,8 +124,8 @@
  */
 #define SLEEPS_AHEAD 2
 
-/* A sleeper waits for timers that are on time for one in so many parts of what it was late. */
-#define SLEEPER_WAIT_PARTS 4
+/* A timer wakee waits for timers that are on time for one in so many parts of what it was late. */
+#define TIMER_WAKEE_WAIT_PARTS 4
 
 /* A vCPU on which a task is expected to run within this is taken without a look at the others. */
 #define WAKE_GOOD_NS (400 * NS_PER_US)
@@ -146,8 +146,8 @@
 #define AWAY_TIMES 2
 
 /* Limits of the time after which a wake-up is hedged. */
-#define HEDGE_MIN_NS (200 * NS_PER_US)
-#define HEDGE_MAX_NS (2 * NS_PER_MS)
+#define RESCUE_AFTER_MIN_NS (200 * NS_PER_US)
+#define RESCUE_AFTER_MAX_NS (2 * NS_PER_MS)
 
 /*
  * What others who can take the task have to save for what it costs, and how many wake-ups. On the
@@ -159,8 +159,8 @@
 #define REACH_WORTH_WAKES 8
 
 /* Wake-ups of one waker that are watched at a time, and vCPUs that are woken for one. */
-#define HEDGE_SLOTS 4
-#define HEDGES_MAX 3
+#define RESCUE_SLOTS 4
+#define RESCUE_SECONDS_MAX 3
 
 /* What one hardware thread gets of a core while the other is busy. */
 #define SMT_SHARE_1024 640
@@ -173,7 +173,7 @@
 #define IVH_IDLE_NS (500 * NS_PER_US)
 
 /* Probability of a stop, in 1/1024, from which another vCPU is woken for the task that runs. */
-#define STOP_LIKELY_1024 256
+#define PREEMPTION_LIKELY_1024 256
 
 /* Expected wake-ups of a target that are allowed for. */
 #define IVH_WAKE_MARGIN 4

@@ -3,7 +3,7 @@
  * Weighted virtual time. Each vCPU has a virtual clock of its own, for a VM-wide one would be a
  * cache line that every vCPU writes. A task's virtual time is relative to the clock of the vCPU
  * whose queue it is in, and is carried over when it moves (Earliest Eligible Virtual Deadline
- * First, Stoica and Abdel-Wahab 1995, with the lag of a sleeper bounded).
+ * First, Stoica and Abdel-Wahab 1995, with the lag of a timer wakee bounded).
  */
 #ifndef VAWARE_POLICY_VTIME_H
 #define VAWARE_POLICY_VTIME_H

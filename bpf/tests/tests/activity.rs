@@ -155,8 +155,8 @@ proptest! {
         let shorts = shorts.min(parts / 4);
         let mut stop = first;
         for _ in 0..SECOND / long {
-            (0..shorts).for_each(|_| stop = pure!(activity_stop_ns(stop, short)));
-            stop = pure!(activity_stop_ns(stop, long));
+            (0..shorts).for_each(|_| stop = pure!(activity_preemption_ns(stop, short)));
+            stop = pure!(activity_preemption_ns(stop, long));
         }
         prop_assert!((long / 2..=long + MS).contains(&stop), "{} for {}", stop, long);
         prop_assert!(pure!(activity_ends(long, stop)));
@@ -165,21 +165,21 @@ proptest! {
 
     #[test]
     fn where_stops_are_alike_each_ends_an_active_period(ns in 50_000..SECOND) {
-        prop_assert_eq!(pure!(activity_stop_ns(0, ns)), ns);
+        prop_assert_eq!(pure!(activity_preemption_ns(0, ns)), ns);
         prop_assert!(pure!(activity_ends(ns, ns)));
     }
 
     #[test]
     fn only_a_vcpu_with_work_and_a_beat_overdue_is_believed_stopped(due in 1..SECOND, now in 0..2 * SECOND) {
         let active = VAWARE_STATE_ACTIVE;
-        prop_assert_eq!(pure!(activity_stopped(active, due, now)), now > due);
-        prop_assert!(!pure!(activity_stopped(active, 0, now)), "none is due");
-        prop_assert!(!pure!(activity_stopped(VAWARE_STATE_IDLE, due, now)));
+        prop_assert_eq!(pure!(activity_preempted(active, due, now)), now > due);
+        prop_assert!(!pure!(activity_preempted(active, 0, now)), "none is due");
+        prop_assert!(!pure!(activity_preempted(VAWARE_STATE_IDLE, due, now)));
     }
 
     #[test]
     fn a_stop_began_after_the_last_beat_and_before_the_missed_one(beat in 0..SECOND, due in 0..SECOND) {
-        let began = pure!(activity_stop_began_ns(beat, due));
+        let began = pure!(activity_preemption_began_ns(beat, due));
         prop_assert!(began >= beat && began <= beat.max(due));
     }
 }

@@ -115,15 +115,15 @@ proptest! {
 
     #[test]
     fn the_hedge_comes_within_its_limits(typical in 0..S, more in 0..S) {
-        let within = pure!(rescue_hedge_ns(typical));
+        let within = pure!(rescue_after_ns(typical));
         prop_assert!((200 * US..=2 * MS).contains(&within));
-        prop_assert!(pure!(rescue_hedge_ns(typical + more)) >= within);
+        prop_assert!(pure!(rescue_after_ns(typical + more)) >= within);
     }
 
     #[test]
     fn vcpus_that_wake_in_time_cost_no_timer(typical in 0..US * 100, wake in 0..200 * US, stop in 12 * MS..10 * S) {
-        let hedge = pure!(rescue_hedge_ns(typical));
-        let after = |excess, sample| pure!(rescue_excess_ns(excess, sample, hedge));
+        let rescue_by_second = pure!(rescue_after_ns(typical));
+        let after = |excess, sample| pure!(rescue_excess_ns(excess, sample, rescue_by_second));
         let in_reach = |excess| pure!(rescue_in_reach(excess, typical));
         prop_assert!(!in_reach(after(0, wake)));
         let mut excess = (0..4).fold(0, |excess, _| after(excess, stop));
@@ -149,11 +149,11 @@ proptest! {
     }
 
     #[test]
-    fn few_looks_cover_a_long_stop(hedge in 200 * US..2 * MS, stop in MS..10 * S) {
-        let (mut age, mut looks) = (hedge, 0);
+    fn few_looks_cover_a_long_stop(rescue_by_second in 200 * US..2 * MS, stop in MS..10 * S) {
+        let (mut age, mut looks) = (rescue_by_second, 0);
         while age < stop {
-            let again = pure!(rescue_again_ns(age, hedge));
-            prop_assert!(again >= hedge && again <= hedge.max(age / 4));
+            let again = pure!(rescue_again_ns(age, rescue_by_second));
+            prop_assert!(again >= rescue_by_second && again <= rescue_by_second.max(age / 4));
             (age, looks) = (age + again, looks + 1);
         }
         prop_assert!(looks < 60, "{} looks", looks);
@@ -199,7 +199,7 @@ proptest! {
 
     #[test]
     fn a_vcpu_next_to_a_busy_thread_gives_less(capacity in 1..5_000u32, burst in 0..S) {
-        let (alone, shared) = pure!((place_fit_1024(capacity, false), place_fit_1024(capacity, true)));
+        let (alone, shared) = pure!((place_effective_capacity(capacity, false), place_effective_capacity(capacity, true)));
         prop_assert!(shared < alone || capacity == 1);
         prop_assert!(alone <= 1024);
         prop_assert!(pure!(place_loss_ns(shared, burst)) >= pure!(place_loss_ns(alone, burst)));
