@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two machines by virtual time whose only input is their initramfs: one seed, one schedule."""
+"""Two machines by virtual time with the same input: one seed, one schedule."""
 
 import os
 import subprocess
 from pathlib import Path
 
 import pytest
-from lab import kernels, virtual_time
+from lab import Vm, kernels, virtual_time
 from lab.clock import VirtualClock
 from lab.presets import Phase
 from lab.shaping import VirtualShaper
@@ -58,3 +58,19 @@ def test_the_same_seed_gives_the_same_schedule(tmp_path):
     assert len(first.splitlines()) > 10_000
     assert schedule(tmp_path / "again", 1) == first
     assert schedule(tmp_path / "other", 2) != first
+
+
+def run_in_a_vm(seed: int) -> list:
+    """What a VM with this machine's files tells of a boot and of work under a shape."""
+    options = virtual_time.Options(seed, ns_per_instruction=4)
+    with Vm("7.2", shape="floating:2+bursty:3/5", clock="virtual", virtual=options) as vm:
+        booted_ns = vm.clock.now_ns()
+        output = vm.run("hackbench -g 2 -l 100 --pipe").output
+        return [booted_ns, output, vm.clock.now_ns(), vm.truth()]
+
+
+@pytest.mark.long
+def test_the_same_seed_gives_the_same_run_with_files_of_the_host():
+    first = run_in_a_vm(1)
+    assert run_in_a_vm(1) == first
+    assert run_in_a_vm(2) != first
