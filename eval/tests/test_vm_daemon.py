@@ -58,13 +58,21 @@ def test_top_says_that_no_scheduler_is_there(guest):
 
 
 def test_a_vcpu_with_little_to_do_does_not_look_as_if_it_were_not_shared(scheduler):
+    guest = scheduler.vm
     a_little = "while sleep 0.01; do :; done"
-    everywhere = f"for v in 0 1 2 3; do timeout 8 taskset -c $v sh -c '{a_little}' & done; wait"
-    scheduler.vm.run(everywhere, LIMIT_S)
-    page = scheduler.vm.run(METRICS, LIMIT_S).output
-    shares = [value(page, f'scx_vaware_vcpu_share_ratio{{cpu="{cpu}"}}') for cpu in range(4)]
-    # All of them at work share two cores, and what little they had to do was never kept waiting.
-    assert max(shares) < 0.75
+    everywhere = f"for v in 0 1 2 3; do taskset -c $v sh -c '{a_little}' & done; wait"
+    work = guest.spawn(everywhere)
+    guest.sleep(8)
+
+    def most():
+        page = guest.run(METRICS, LIMIT_S).output
+        return max(value(page, f'scx_vaware_vcpu_share_ratio{{cpu="{cpu}"}}') for cpu in range(4))
+
+    # All of them at work share two cores, though what little they have to do is never kept waiting.
+    # A close look finds that, and comes now and then.
+    wait_until(guest, lambda: most() < 0.75, "a close look")
+    work.kill()
+    work.wait(LIMIT_S)
 
 
 def test_no_client_ends_it(scheduler):
