@@ -64,8 +64,8 @@ def test_nobody_starves_in_an_overcommitted_mix(scheduler):
     assert told.rc == 0, told.output
     for vcpu, probe in zip(PROBES, json.loads(told.output.splitlines()[-1]), strict=True):
         # Half of the time the vCPU waits for a core, a few ms each time. Whoever is overdue takes
-        # turns with others who are.
-        assert probe["longest_gap_s"] < 2 * WAIT_BOUND_S, (vcpu, probe)
+        # turns with others who are, and there are many in this mix. Starving is ten times as long.
+        assert probe["longest_gap_s"] < 3 * WAIT_BOUND_S, (vcpu, probe)
 
 
 def test_the_kernels_own_scheduler_is_back_at_once_when_the_daemon_is_killed(scheduler):
