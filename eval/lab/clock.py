@@ -74,6 +74,7 @@ class VirtualClock:
         self._channel: Line | None = None
         self._guard_s = guard_s
         self._listener = socket.socket(socket.AF_UNIX)
+        path.unlink(missing_ok=True)  # of a boot before
         self._listener.bind(str(path))
         self._listener.listen(1)
         self._line: socket.socket | None = None

@@ -146,7 +146,7 @@ def test_an_interrupt_while_booting_leaves_nothing():
     run_id = next(run["path"].name for run in runs.live() if run["pid"] == lab.pid)
     wait_for_host(lambda: len(runs.processes(run_id)) > 2, 60)
     lab.send_signal(signal.SIGINT)
-    assert lab.wait(30) == 130
+    assert lab.wait(120) == 130
     assert not leftovers(run_id)
 
 

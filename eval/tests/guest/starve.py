@@ -39,6 +39,6 @@ while True:
         os.wait()
     except ChildProcessError:
         break
-RT_RUNTIME.write_text("950000")
 for file, runtime in servers.items():
     file.write_text(runtime)
+RT_RUNTIME.write_text("950000")
