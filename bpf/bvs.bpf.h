@@ -22,8 +22,7 @@ int bvs_timer_wakes(s32 cpu, u64 now);
 
 /*
  * Note that this vCPU @cpu has sent a timer wakee to @v, vCPU @to, which is expected to run it
- * after
- * @delay_ns.
+ * after @delay_ns.
  */
 __hidden void bvs_send_timer_wakee(s32 cpu, s32 to, struct vcpu_ctx *v, u64 delay_ns, u64 now);
 

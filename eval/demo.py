@@ -12,7 +12,7 @@ import argparse
 import re
 import signal
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lab import Handle, Vm, accel, kernels, tool, truth
 from lab.clock import VIRTUAL
@@ -39,7 +39,7 @@ class Show:
 
     vm: Vm
     scheduler: Handle
-    said: str = field(default="")
+    said: str = ""
 
     @property
     def was_enabled(self) -> bool:
