@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh twin eval eval-report results papers peers bundle clean
+.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers peers bundle clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -29,7 +29,7 @@ run: $(if $(HAS_SCHED_EXT),,ready-lab) build ## Build, and load the scheduler: h
 ifneq ($(HAS_SCHED_EXT),)
 	@exec $(AS_ROOT) $(BINARY) --stats 2 --per-vcpu --for $(FOR)
 else
-	@exec $(AS_ROOT) $(PYTHON) eval/demo.py --for $(FOR)
+	@exec $(AS_ROOT) $(PYTHON) eval/demo --for $(FOR)
 endif
 
 test: ready-test build lint test-unit test-vm ## Build, and run all tests: lint, unit and property tests, tests in VMs on three kernels
@@ -64,15 +64,15 @@ lint: ready-test ## Check formats and the linters' opinion
 
 test-unit: ready-test ## Run unit and property tests: the user half, bpf/policy, the lab and the comparison
 	cargo test --release --locked --quiet --workspace
-	$(PYTHON) -m pytest -q -p no:cacheprovider -m 'not vm' eval/tests
+	$(PYTHON) -m pytest -q -p no:cacheprovider -m 'not vm'
 
-twin: ready-build ## Fuzz the scheduler on a simulated kernel and host, and count what decisions cost (eval/twin)
-	cargo build --release --locked --quiet -p twin
-	target/release/twin fuzz --seeds $(SEEDS)
-	target/release/twin scale
+sim: ready-build ## Fuzz the scheduler on a simulated kernel and host, and count what decisions cost
+	cargo build --release --locked --quiet -p sim
+	target/release/sim fuzz --seeds $(SEEDS)
+	target/release/sim scale
 
 # A VM by virtual time takes one core of this machine, and no notice of what else that does.
-PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1 eval/tests
+PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
 test-vm: ready-test build ## Run the tests in lab VMs
 	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
 
@@ -113,13 +113,13 @@ eval-report: ready-eval ## Write an HTML report of what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --html $(EVAL_RESULTS)/report.html
 	@echo "See $(EVAL_RESULTS)/report.html"
 
-results: ready-eval ## Write docs/results.md from what `make eval` has so far
-	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results.md
+results: ready-eval ## Write docs/results/comparison.md from what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results/comparison.md
 
 # PAPERS names scenarios, or how their names begin: PAPERS=irs,vsched-fig15.
 papers: ready-lab ready-eval build ## Run the papers' experiments: days, PAPERS_QUICK=1 hours; goes on where it was
 	@eval/papers $(if $(PAPERS_QUICK),--quick) $(if $(PAPERS),--only $(PAPERS))
-	@eval/papers page docs/papers.md $(if $(PAPERS_QUICK),--quick)
+	@eval/papers page docs/results/papers.md $(if $(PAPERS_QUICK),--quick)
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	BPF_CLANG=$$(deploy/setup.sh --print-clang) CARGO_TARGET_DIR=target/peers \

@@ -31,7 +31,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* enlarged before load if the log is on */
-} gap_log SEC(".maps");
+} activity_log SEC(".maps");
 
 extern const struct kernel_stat kstat __ksym __weak;
 extern const struct kernel_cpustat kernel_cpustat __ksym __weak;
@@ -50,20 +50,20 @@ static u64 long_softirqs(void)
 }
 
 /* Log the stop that took @taken_ns and ended just now. */
-static void log_gap(s32 cpu, u64 taken_ns, u32 source)
+static void log_inactive_period(s32 cpu, u64 taken_ns, u32 source)
 {
-	struct vaware_gap *gap;
+	struct vaware_inactive_period *period;
 
-	if (!log_gaps)
+	if (!log_activity)
 		return;
-	gap = bpf_ringbuf_reserve(&gap_log, sizeof(*gap), 0);
-	if (!gap)
+	period = bpf_ringbuf_reserve(&activity_log, sizeof(*period), 0);
+	if (!period)
 		return;
-	gap->end_ns = bpf_ktime_get_ns();
-	gap->start_ns = gap->end_ns - taken_ns;
-	gap->vcpu = cpu;
-	gap->source = source;
-	bpf_ringbuf_submit(gap, BPF_RB_NO_WAKEUP);
+	period->end_ns = bpf_ktime_get_ns();
+	period->start_ns = period->end_ns - taken_ns;
+	period->vcpu = cpu;
+	period->source = source;
+	bpf_ringbuf_submit(period, BPF_RB_NO_WAKEUP);
 }
 
 /* Let all distributions of @a fade as time goes by. */
@@ -133,7 +133,7 @@ int activity_note_preemption(s32 cpu, u64 now)
 	a->last_preemption_ns = now;
 	if (taken_ns >= PREEMPTION_LONG_NS)
 		activity_note_long_preemption(v, a, now);
-	log_gap(cpu, taken_ns, source);
+	log_inactive_period(cpu, taken_ns, source);
 	return 0;
 }
 
@@ -152,10 +152,8 @@ static bool held_up(const struct vaware_activity *a, const struct vcpu_ctx *v, u
 /* Beat on @cpu at @now, at a time that was due. */
 static void beat_when_due(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
 {
-	if (held_up(a, v, now)) {
+	if (held_up(a, v, now))
 		a->due_ns = 0;
-		a->late_beats++;
-	}
 	activity_seen(a, v, cpu, now);
 }
 
@@ -214,7 +212,6 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 		return 0;
 	}
 	beat_when_due(a, v, *cpu, now);
-	a->timer_beats++;
 	v->activity.softirqs = long_softirqs();
 	v->activity.timer_due_ns = 0;
 	if (activity_wants_beat(v, now))
@@ -319,7 +316,7 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 	a->wake_stolen_ns += taken_ns;
 	if (taken_ns >= PREEMPTION_MIN_NS) {
 		a->last_preemption_ns = now;
-		log_gap(cpu, taken_ns, VAWARE_STEAL_WAKE);
+		log_inactive_period(cpu, taken_ns, VAWARE_STEAL_WAKE);
 	}
 }
 

@@ -5,17 +5,22 @@
 #include "balance.bpf.h"
 #include "rwc.bpf.h"
 
-bool balance_pull(s32 cpu, struct vcpu_ctx *v, u64 now)
+__noinline int balance_pull(s32 cpu, u64 now)
 {
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u32 victim, waiting, own_waiting;
 	struct task_struct *head;
+	s32 offset;
 	u64 dsq_id;
 
-	if (time_before(now, v->balance.next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
+	if (!v || time_before(now, v->balance.next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
 	    rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
 	v->balance.next_ns = now + BALANCE_INTERVAL_NS;
-	victim = next_vcpu(v->balance.cursor);
+	offset = waiting_next(v->balance.cursor + 1, 0, nr_vcpus, false);
+	if (offset < 0)
+		return false;
+	victim = (v->balance.cursor + 1 + offset) % nr_vcpus;
 	v->balance.cursor = victim;
 	if (victim == cpu)
 		return false;

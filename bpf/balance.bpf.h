@@ -8,6 +8,6 @@
 #include "queue.bpf.h"
 
 /* Once in a while, take from one other queue that is longer than @cpu's own, or stuck. */
-__hidden bool balance_pull(s32 cpu, struct vcpu_ctx *v, u64 now);
+int balance_pull(s32 cpu, u64 now);
 
 #endif /* VAWARE_BALANCE_BPF_H */

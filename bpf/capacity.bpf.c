@@ -7,27 +7,26 @@
 #include "rwc.bpf.h"
 #include "task.bpf.h"
 
-s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+__noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
-	const struct vaware_vcpu_inputs *in = hints_of(cpu);
-	bool is_banned = rwc_banned(rwc_flags(cpu), v->run.class);
+	const struct vaware_hints *in = hints_of(cpu);
+	bool is_banned = rwc_banned(rwc_flags(cpu), class);
 	const struct cpumask *idle;
 	u32 i, best_capacity, effective_capacity;
 	s32 best = -1;
 
 	if (!in || !in->flags || is_pinned(prev))
 		return -1;
-	if (!is_banned && (!capacity_on() || v->run.class != VAWARE_CLASS_THROUGHPUT))
+	if (!is_banned && (!capacity_on() || class != VAWARE_CLASS_THROUGHPUT))
 		return -1;
 	idle = scx_bpf_get_idle_cpumask();
 	best_capacity = is_banned ? 0 : effective_capacity_of(cpu, idle);
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
 		s32 other = candidate_vcpu(in, cpu, i);
-		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
-		if (!o)
+		if (other < 0)
 			break;
-		if (!bpf_cpumask_test_cpu(other, idle) || !rwc_may_use(prev, v->run.class, other))
+		if (!bpf_cpumask_test_cpu(other, idle) || !rwc_may_use(prev, class, other))
 			continue;
 		effective_capacity = effective_capacity_of(other, idle);
 		if (best < 0 ? place_gains(best_capacity, effective_capacity)

@@ -18,7 +18,7 @@ static inline bool capacity_on(void)
 /* Return what vCPU @cpu gives to a CPU-bound task, in 1/1024 of the best one. */
 static inline u32 effective_capacity_of(s32 cpu, const struct cpumask *idle)
 {
-	const struct vaware_vcpu_inputs *in;
+	const struct vaware_hints *in;
 
 	if (!capacity_on())
 		return 1024;
@@ -29,7 +29,10 @@ static inline u32 effective_capacity_of(s32 cpu, const struct cpumask *idle)
 		in->capacity_1024, in->sibling != cpu && !bpf_cpumask_test_cpu(in->sibling, idle));
 }
 
-/* Return an idle vCPU, claimed, where @prev had better run than here on @cpu; or -1. */
-__hidden s32 capacity_better_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now);
+/*
+ * Return an idle vCPU, claimed, where @prev, of @class, had better run than here on @cpu; or -1.
+ * Global: the verifier checks it once.
+ */
+int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class);
 
 #endif /* VAWARE_CAPACITY_BPF_H */

@@ -60,12 +60,12 @@ struct activity_ctx {
 
 /* wakeup.bpf.c: wake-ups of a vCPU. */
 struct wakeup_ctx {
+	u64 took_ns; /* its last wake-up, until it is in struct vaware_activity */
+	u32 count;
 	u64 claimed_ns;	 /* another vCPU woke it, idle, at this time; 0: it has run since */
-	u64 took_ns;	 /* its last wake-up, until it is in struct vaware_activity */
 	u64 expected_ns; /* its wake-up latency, as expected at expected_at_ns */
 	u64 expected_at_ns;
 	u64 excess_ns; /* what its wake-ups take, on average, beyond when they are rescued */
-	u32 count;
 };
 
 /* bvs.bpf.c */
@@ -110,17 +110,20 @@ struct lock_ctx {
 
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
-	u64 vclock; /* virtual time that the vCPU's queue has reached */
+	/* The first two cache lines are what others look at before they place a task here. */
 	struct running_ctx run;
-	u32 in_turn;	  /* what runs next had the earliest deadline of the vCPU's queue */
+	u32 online;
+	u32 in_turn; /* what runs next had the earliest deadline of the vCPU's queue */
+	struct wakeup_ctx wakeup;
+	struct bvs_ctx bvs;
+
+	u64 vclock;	  /* virtual time that the vCPU's queue has reached */
 	u32 yielded;	  /* what runs called sched_yield while others waited */
 	u32 steal_cursor; /* where the last search through other queues ended */
 	struct account_ctx account;
 	struct look_ctx overdue;
 	struct look_ctx balance;
 	struct activity_ctx activity;
-	struct wakeup_ctx wakeup;
-	struct bvs_ctx bvs;
 	struct rescue_ctx rescue;
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
@@ -160,7 +163,8 @@ struct task_ctx {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
+	__uint(map_flags, BPF_F_MMAPABLE); /* values of others begin in the midst of a cache line */
+	__uint(max_entries, 1);		   /* set to nr_cpu_ids before load */
 	__type(key, u32);
 	__type(value, struct vcpu_ctx);
 } vcpu_ctxs SEC(".maps") __weak;

@@ -46,7 +46,7 @@ u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now)
 	struct candidate c;
 	u64 cost_ns;
 
-	if (!v)
+	if (!v || !v->online)
 		return ~0ULL;
 	idle = scx_bpf_get_idle_cpumask();
 	c = candidate_on(cpu, v, class, bpf_cpumask_test_cpu(cpu, idle), now);

@@ -14,52 +14,91 @@
 #include "rescue.bpf.h"
 #include "rwc.bpf.h"
 
+/* Global functions, which the verifier checks once and not at each call. */
+int dispatch_may_steal(s32 cpu, s32 victim, u32 best_effort, u64 now);
+int dispatch_steal(s32 cpu, u32 best_effort, u64 now);
+int dispatch_replace(struct task_struct *prev __arg_trusted, s32 cpu, u64 now);
+int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, u64 now);
+
 /*
- * Return true if @cpu had better leave the normal work that waits for @victim to it: a timer wakee
- * whose timers are on time there, or whatever it is being woken for, if that is expected to cost
+ * Return true if @cpu may take work that waits for @victim. A vCPU that is banned leaves the work
+ * alone that others can do. Normal work is left to @victim where that is better for it: a timer
+ * wakee whose timers are on time there, or what it is being woken for, if that is expected to cost
  * less than the stops of @cpu.
  */
-static bool leaves_to(s32 victim, s32 cpu, u64 now)
+__noinline int dispatch_may_steal(s32 cpu, s32 victim, u32 best_effort, u64 now)
 {
-	const struct vcpu_ctx *v = vcpu_ctx_of(victim);
+	u32 flags = rwc_flags(cpu);
+	const struct vcpu_ctx *v;
 
-	if (bvs_keeps_timer_wakee(victim, cpu, now))
+	if (flags && !rwc_takes(flags, rwc_flags(victim),
+				best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT))
+		return false;
+	if (best_effort)
 		return true;
-	return v && rescue_leaves_to(victim, v, cpu, now);
+	v = vcpu_ctx_of(victim);
+	return !bvs_keeps_timer_wakee(victim, cpu, now) &&
+	       !(v && rescue_leaves_to(victim, v, cpu, now));
 }
 
-/*
- * Take from the queues of other vCPUs, nearest first, at most STEAL_ATTEMPTS of them. A vCPU that
- * is banned leaves the work alone that others can do.
- */
-static bool steal(s32 cpu, struct vcpu_ctx *v, bool best_effort, u64 now)
+/* Take what waits for @victim, if @cpu may. */
+static bool steal_from(s32 victim, s32 cpu, u32 best_effort, u64 now)
 {
-	u32 class = best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT;
-	u32 flags = rwc_flags(cpu);
-	u32 others = nr_vcpus - 1;
-	u32 tries = others < STEAL_ATTEMPTS ? others : STEAL_ATTEMPTS;
-	u32 at = others > STEAL_ATTEMPTS ? v->steal_cursor : 0;
-	u32 i;
-
-	bpf_for (i, 0, tries) {
-		u32 victim = (cpu + 1 + (at + i) % others) % nr_vcpus;
-
-		if (flags && !rwc_takes(flags, rwc_flags(victim), class))
-			continue;
-		if (!best_effort && leaves_to(victim, cpu, now))
-			continue;
-		if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
-			count(VAWARE_DISPATCH_STEAL);
-			return true;
-		}
+	if (!dispatch_may_steal(cpu, victim, best_effort, now))
+		return false;
+	if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
+		count(VAWARE_DISPATCH_STEAL);
+		return true;
 	}
-	v->steal_cursor = at + tries;
+	waiting_correct(victim, best_effort);
 	return false;
 }
 
-static bool take_own(s32 cpu, struct vcpu_ctx *v, bool best_effort)
+/*
+ * Take from the queues of other vCPUs where work waits: nearest first, then at most STEAL_ATTEMPTS
+ * of the others; where even that was in vain, the next search begins with the rest.
+ */
+__noinline int dispatch_steal(s32 cpu, u32 best_effort, u64 now)
 {
-	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(cpu, best_effort), 0))
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct vaware_hints *in;
+	u32 start, i;
+	s32 offset;
+
+	if (!v)
+		return false;
+	start = cpu + 1 + v->steal_cursor;
+	offset = waiting_next(start, 0, nr_vcpus, best_effort);
+	if (offset < 0)
+		return false;
+	in = hints_of(cpu);
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
+		s32 other = in ? candidate_vcpu(in, cpu, i) : -1;
+
+		if (other < 0)
+			break;
+		if (waiting_at(other, best_effort) && steal_from(other, cpu, best_effort, now))
+			return true;
+	}
+	bpf_for (i, 0, STEAL_ATTEMPTS) {
+		s32 victim = (start + offset) % nr_vcpus;
+
+		if (victim != cpu && steal_from(victim, cpu, best_effort, now))
+			return true;
+		offset = waiting_next(start, offset + 1, nr_vcpus, best_effort);
+		if (offset < 0)
+			break;
+	}
+	v->steal_cursor = offset < 0 ? 0 : (v->steal_cursor + offset) % nr_vcpus;
+	return false;
+}
+
+static bool take_own(s32 cpu, struct vcpu_ctx *v, u32 best_effort)
+{
+	bool taken = scx_bpf_dsq_move_to_local(vcpu_dsq(cpu, best_effort), 0);
+
+	waiting_correct(cpu, best_effort);
+	if (!taken)
 		return false;
 	v->in_turn = !best_effort;
 	count(VAWARE_DISPATCH_OWN);
@@ -70,21 +109,22 @@ static bool take_own(s32 cpu, struct vcpu_ctx *v, bool best_effort)
  * The slice of @prev has ended and it still wants to run. Return true if another task was taken
  * instead.
  */
-static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev, u64 now)
+__noinline int dispatch_replace(struct task_struct *prev __arg_trusted, s32 cpu, u64 now)
 {
-	bool best_effort = is_best_effort(prev), yielded = v->yielded;
+	struct task_ctx *t = task_ctx_of(prev);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	bool best_effort = is_best_effort(prev), yielded;
 	struct task_struct *head;
-	struct task_ctx *t;
 	struct running r;
 
+	if (!v || !t)
+		return false;
+	yielded = v->yielded;
 	v->yielded = 0;
-	if (best_effort && (take_own(cpu, v, false) || steal(cpu, v, false, now)))
+	if (best_effort && (take_own(cpu, v, false) || dispatch_steal(cpu, false, now)))
 		return true;
 	if (yielded)
 		return take_own(cpu, v, best_effort);
-	t = task_ctx_of(prev);
-	if (!t)
-		return false;
 	charge(prev, t, cpu, v, now);
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, best_effort));
 	if (!head)
@@ -94,19 +134,19 @@ static bool replace(s32 cpu, struct vcpu_ctx *v, struct task_struct *prev, u64 n
 }
 
 /* Return true if @prev leaves @cpu now. ops.enqueue sends it where it goes. */
-static bool leaves(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)
+__noinline int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, u64 now)
 {
 	struct task_ctx *t = task_ctx_of(prev);
-	struct vcpu_ctx *o;
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu), *o;
 	s32 other;
 
-	if (!t)
+	if (!v || !t)
 		return false;
 	other = ivh_leave_for(prev, cpu, v, now);
 	if (other >= 0) {
 		t->migrated = 1;
 	} else {
-		other = capacity_better_for(prev, cpu, v, now);
+		other = capacity_better_for(prev, cpu, v->run.class);
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		if (!o)
 			return false;
@@ -127,24 +167,23 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	wakeup_end(v, now);
 	expects = ivh_answer_source(v, now);
-	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
+	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
-		if (leaves(prev, cpu, v, now)) {
+		if (dispatch_leaves(prev, cpu, now)) {
 			if (!take_own(cpu, v, false))
 				take_own(cpu, v, true);
 			return;
 		}
-		if (replace(cpu, v, prev, now))
+		if (dispatch_replace(prev, cpu, now))
 			return;
 		advance_vclock(v, v->run.vtime);
-		scx_bpf_task_set_slice(prev,
-				       queue_slice_ns(scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false))));
+		scx_bpf_task_set_slice(prev, queue_slice_ns(waiting_at(cpu, false)));
 		count(VAWARE_DISPATCH_KEEP);
 		return;
 	}
-	if (take_own(cpu, v, false) || steal(cpu, v, false, now) || take_own(cpu, v, true) ||
-	    steal(cpu, v, true, now))
+	if (take_own(cpu, v, false) || dispatch_steal(cpu, false, now) || take_own(cpu, v, true) ||
+	    dispatch_steal(cpu, true, now))
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);

@@ -13,27 +13,27 @@ struct {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1); /* set to nr_cpu_ids before load */
 	__type(key, u32);
-	__type(value, struct vaware_vcpu_inputs);
-} vcpu_inputs SEC(".maps") __weak;
+	__type(value, struct vaware_hints);
+} vcpu_hints SEC(".maps") __weak;
 
 /* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
-static inline struct vaware_vcpu_inputs *hints_of(s32 cpu)
+static inline struct vaware_hints *hints_of(s32 cpu)
 {
 	u32 key = cpu;
-	struct vaware_vcpu_inputs *in = bpf_map_lookup_elem(&vcpu_inputs, &key);
+	struct vaware_hints *in = bpf_map_lookup_elem(&vcpu_hints, &key);
 
 	return in && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
 }
 
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
-static inline s32 candidate_vcpu(const struct vaware_vcpu_inputs *in, s32 cpu, u32 i)
+static inline s32 candidate_vcpu(const struct vaware_hints *in, s32 cpu, u32 i)
 {
 	u32 other;
 
 	if (!in)
 		return i + 1 < nr_vcpus ? (s32)((cpu + 1 + i) % nr_vcpus) : -1;
-	other = in->near[i % VAWARE_NEAR_VCPUS];
-	return i < in->nr_near && other < nr_vcpus ? (s32)other : -1;
+	other = in->candidates[i % VAWARE_CANDIDATES];
+	return i < in->nr_candidates && other < nr_vcpus ? (s32)other : -1;
 }
 
 #endif /* VAWARE_HINTS_BPF_H */

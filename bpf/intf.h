@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * What crosses the boundary between the kernel half (bpf/), the user half (userspace/, through
- * bindgen), the native tests of bpf/policy/ and the twin.
+ * bindgen), the native tests of bpf/policy/ and the simulator.
  */
 #ifndef VAWARE_INTF_H
 #define VAWARE_INTF_H
@@ -60,7 +60,6 @@ struct vaware_trial {
 	struct vaware_trial_arm with;
 	struct vaware_trial_arm without;
 	u32 verdict; /* enum vaware_verdict */
-	u32 unused;
 };
 
 /* Task classes, by which waits and run time are told apart. */
@@ -117,7 +116,7 @@ enum vaware_counter {
 };
 
 /*
- * What the daemon has found out about one vCPU, for the policies: map `vcpu_inputs`, by vCPU
+ * What the daemon has found out about one vCPU, for the policies: map `vcpu_hints`, by vCPU
  * number. Written by the daemon (userspace/src/inputs.rs), read here. Groups are named by the
  * lowest number of their vCPUs.
  */
@@ -135,17 +134,15 @@ enum vaware_vcpu_flag {
 #define VAWARE_CLEARLY_LESS 4
 
 /* vCPUs that a decision looks at: the bound that holds for any number of vCPUs. */
-#define VAWARE_NEAR_VCPUS 16
+#define VAWARE_CANDIDATES 16
 
-struct vaware_vcpu_inputs {
+struct vaware_hints {
 	u64 valid_until_jiffies; /* the rest counts until then: the daemon's heartbeat; 0: never */
 	u32 capacity_1024;	 /* share of a core x its speed; 1024: a whole one of the best */
 	u32 flags;		 /* of enum vaware_vcpu_flag */
 	u32 sibling; /* the other hardware thread of its core; its own number if there is none */
-	u32 llc;     /* vCPUs that share the last-level cache */
-	u32 nr_near; /* entries of `near` in use */
-	u32 near[VAWARE_NEAR_VCPUS]; /* other vCPUs, the best for this one's work first */
-	u32 unused;
+	u32 nr_candidates;		   /* entries of `candidates` in use */
+	u32 candidates[VAWARE_CANDIDATES]; /* other vCPUs, the best for this one's work first */
 };
 
 /*
@@ -231,15 +228,13 @@ struct vaware_activity {
 	u64 clock_stolen_ns; /* the same by the steal clock alone */
 	u64 wake_stolen_ns;  /* taken while it woke; in stolen_ns, too */
 	u64 idle_ns;
-	u64 timer_beats;	/* beats that a timer added */
-	u64 late_beats;		/* beats held up by softirqs, not by the hypervisor */
 	u64 last_preemption_ns; /* when the last inactive period ended; 0: there was none */
 
 	struct vaware_spans spans[VAWARE_NR_SPANS];
 } __attribute__((aligned(64)));
 
 /* One inactive period, as it goes to the activity log. Stamps are in ns of CLOCK_MONOTONIC. */
-struct vaware_gap {
+struct vaware_inactive_period {
 	u64 start_ns; /* estimated, unless a steal clock tells the length */
 	u64 end_ns;
 	u32 vcpu;

@@ -37,42 +37,61 @@ static void ivh_forget(s32 cpu, struct vcpu_ctx *v)
 }
 
 /*
+ * Source: return how good a target vCPU @other is for @p: ~0 if it runs best-effort work, else for
+ * how many ns it has been idle; 0 if it is none. Global: the verifier checks it once, not in each
+ * pass of the loop.
+ */
+u64 ivh_weigh_target(struct task_struct *p __arg_trusted, s32 other, u64 now);
+
+__noinline u64 ivh_weigh_target(struct task_struct *p __arg_trusted, s32 other, u64 now)
+{
+	const struct vaware_activity *a = activity_of(other);
+	struct vcpu_ctx *o = vcpu_ctx_of(other);
+	const struct cpumask *idle;
+	bool may, is_idle;
+	u64 idle_ns;
+
+	if (!a || !o || o->ivh.claim)
+		return 0;
+	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
+	may = rwc_may_use(p, VAWARE_CLASS_THROUGHPUT, other);
+	bpf_rcu_read_unlock();
+	if (!may)
+		return 0;
+	if (runs_best_effort(other, o, now))
+		return ~0ULL;
+	idle = scx_bpf_get_idle_cpumask();
+	is_idle = bpf_cpumask_test_cpu(other, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	idle_ns = time_delta(now, a->since_ns);
+	return is_idle && ivh_idle_enough(idle_ns) ? idle_ns : 0;
+}
+
+/*
  * Source: find a target for @p: one that runs best-effort work, else the one that has been idle for
  * longest, which its host owes most. Return it, or -1.
  */
 static s32 ivh_find_target(struct task_struct *p, s32 cpu, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = hints_of(cpu);
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	u64 longest_ns = 0;
+	const struct vaware_hints *in = hints_of(cpu);
+	u64 best_ns = 0;
 	s32 found = -1;
 	u32 i;
 
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
 		s32 other = candidate_vcpu(in, cpu, i);
-		const struct vaware_activity *a;
-		struct vcpu_ctx *o;
-		u64 idle_ns;
+		u64 good_ns;
 
 		if (other < 0)
 			break;
-		o = vcpu_ctx_of(other);
-		if (!o || o->ivh.claim || !rwc_may_use(p, VAWARE_CLASS_THROUGHPUT, other))
+		good_ns = ivh_weigh_target(p, other, now);
+		if (good_ns <= best_ns)
 			continue;
-		if (runs_best_effort(other, o, now)) {
-			found = other;
+		best_ns = good_ns;
+		found = other;
+		if (best_ns == ~0ULL)
 			break;
-		}
-		a = activity_of(other);
-		if (!a || !bpf_cpumask_test_cpu(other, idle))
-			continue;
-		idle_ns = time_delta(now, a->since_ns);
-		if (idle_ns > longest_ns && ivh_idle_enough(idle_ns)) {
-			found = other;
-			longest_ns = idle_ns;
-		}
 	}
-	scx_bpf_put_idle_cpumask(idle);
 	return found;
 }
 
@@ -128,21 +147,14 @@ void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct v
 	t->ivh.burst_ns = t->burst_ns;
 }
 
-void ivh_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v, u64 now)
+/* @task, which is @p, may leave @cpu: find it a target, and ask that if it is time to. */
+static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
+		     const struct vaware_activity *a, u64 now)
 {
-	const struct vaware_activity *a = activity_of(cpu);
-	struct ivh_task task = {
-		.class = v->run.class,
-		.ran_ns = time_delta(now, v->run.started_ns),
-		.burst_ns = t->burst_ns + time_delta(now, v->run.charged_ns),
-		.hazard_1024 = 1024,
-	};
 	struct vcpu_ctx *o;
 	u64 next_ns;
 	s32 other;
 
-	if (!ivh_on(now) || !a || !a->last_preemption_ns || !ivh_leaves(&task) || is_pinned(p))
-		return;
 	if (v->ivh.target) {
 		if (!ivh_gives_up(v->ivh.asked_ns, a->last_preemption_ns, now))
 			return;
@@ -154,10 +166,30 @@ void ivh_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcp
 	if (!o)
 		return;
 	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
-	task.hazard_1024 =
+	task->hazard_1024 =
 		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, wakeup_expected_ns(o, now)));
-	if (ivh_leaves(&task))
+	if (ivh_leaves(task))
 		ivh_ask(p, cpu, v, other, now);
+}
+
+__noinline int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	struct task_ctx *t = task_ctx_of(p);
+	struct ivh_task task = { .hazard_1024 = 1024 };
+
+	if (!a || !v || !t || !ivh_on(now) || !a->last_preemption_ns)
+		return 0;
+	task.class = v->run.class;
+	task.ran_ns = time_delta(now, v->run.started_ns);
+	task.burst_ns = t->burst_ns + time_delta(now, v->run.charged_ns);
+	if (!ivh_leaves(&task) || is_pinned(p))
+		return 0;
+	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
+	ivh_look(p, &task, cpu, v, a, now);
+	bpf_rcu_read_unlock();
+	return 0;
 }
 
 s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now)

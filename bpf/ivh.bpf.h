@@ -19,10 +19,9 @@ __hidden void ivh_measure(const struct task_struct *p, struct task_ctx *t, const
 
 /*
  * Source, at ticks and beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had
- * better leave before this one is stopped.
+ * better leave before this one is stopped. Global: the verifier checks it once.
  */
-__hidden void ivh_consider(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
-			   u64 now);
+int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 now);
 
 /*
  * Source, when asked to reschedule: return the vCPU that @prev leaves for now, or -1 if it stays.

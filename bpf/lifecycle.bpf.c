@@ -3,6 +3,7 @@
  * Tasks that join the scheduler, and vCPUs that come, go, and fall idle.
  */
 #include "activity.bpf.h"
+#include "queue.bpf.h"
 
 s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
@@ -28,18 +29,39 @@ void BPF_STRUCT_OPS(vaware_enable, struct task_struct *p)
 	t->vcpu = cpu;
 }
 
-/* Nothing to prepare: queues exist for all possible vCPUs. Without this the kernel would eject us.
- */
 void BPF_STRUCT_OPS(vaware_cpu_online, s32 cpu)
 {
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+	if (v)
+		v->online = true;
 }
 
-/* What still waits in the queues of a vCPU that goes offline is taken by the others: wake one. */
+/*
+ * Tasks that can run on @cpu only wait in its queues, which it will not look into any more, and the
+ * kernel waits for them before it takes the vCPU away.
+ */
+static void let_pinned_go(s32 cpu, bool best_effort)
+{
+	struct task_struct *p;
+
+	bpf_for_each (scx_dsq, p, vcpu_dsq(cpu, best_effort), 0) {
+		if (is_pinned(p))
+			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+}
+
+/* What else waits in the queues of a vCPU that goes offline is taken by the others: wake one. */
 void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 {
 	const struct cpumask *online = scx_bpf_get_online_cpumask();
 	s32 idle = scx_bpf_pick_idle_cpu(online, 0);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
+	if (v)
+		v->online = false;
+	let_pinned_go(cpu, false);
+	let_pinned_go(cpu, true);
 	activity_offline(cpu);
 	scx_bpf_put_cpumask(online);
 	if (idle >= 0)

@@ -15,13 +15,14 @@ const volatile u32 nr_vcpus = 1;
 const volatile u64 wait_bound_ns = NS_PER_S;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 const volatile bool activity_on = true;
-const volatile bool log_gaps = false;
+const volatile bool log_activity = false;
 const volatile bool queued_wakeup = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;
 
-s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
+/* Prepare the vCPUs. Return 0, or a negative error. */
+static s32 init_vcpus(const struct cpumask *online)
 {
 	u32 cpu;
 	s32 err;
@@ -32,6 +33,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (!v)
 			return -ENOENT;
 		v->run.class = VAWARE_CLASS_NONE;
+		v->online = bpf_cpumask_test_cpu(cpu, online);
 		err = activity_init(cpu);
 		if (err)
 			return err;
@@ -41,6 +43,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 		if (err)
 			return err;
 	}
+	return 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
+{
+	const struct cpumask *online = scx_bpf_get_online_cpumask();
+	s32 err = init_vcpus(online);
+
+	scx_bpf_put_cpumask(online);
+	if (err)
+		return err;
 	ivh_init();
 	return rescue_init();
 }
@@ -76,6 +89,9 @@ extern void vaware_enable(unsigned long long *ctx);
 extern void vaware_update_idle(unsigned long long *ctx);
 extern void vaware_cpu_online(unsigned long long *ctx);
 extern void vaware_cpu_offline(unsigned long long *ctx);
+/* dump.bpf.c */
+extern void vaware_dump_cpu(unsigned long long *ctx);
+extern void vaware_dump_task(unsigned long long *ctx);
 
 SCX_OPS_DEFINE(vaware,
 	       /* Where does a task go? */
@@ -88,7 +104,8 @@ SCX_OPS_DEFINE(vaware,
 	       /* Tasks and vCPUs come and go. */
 	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
 	       .update_idle = (void *)vaware_update_idle, .cpu_online = (void *)vaware_cpu_online,
-	       .cpu_offline = (void *)vaware_cpu_offline, .init = (void *)vaware_init,
+	       .cpu_offline = (void *)vaware_cpu_offline, .dump_cpu = (void *)vaware_dump_cpu,
+	       .dump_task = (void *)vaware_dump_task, .init = (void *)vaware_init,
 	       .exit = (void *)vaware_exit,
 	       /* A stopped vCPU is no stall: the longest that the kernel allows. */
 	       .timeout_ms = 30000, .name = "scx_vaware");

@@ -5,16 +5,25 @@
 #include "overdue.bpf.h"
 
 /*
+ * A variable, and not static: compared with a constant, the verifier of 6.12 would follow each pass
+ * of the search on its own, and look back through all of those before it.
+ */
+u32 overdue_scan = OVERDUE_SCAN;
+
+/* Global: the verifier checks it once, not at each call. */
+int overdue_take(s32 victim, bool best_effort, s32 cpu);
+
+/*
  * Take the first overdue task that waits for @victim and may run on @cpu, from the tail of the
  * queue. Return true if there was one.
  */
-static bool take_overdue(s32 victim, bool best_effort, s32 cpu)
+__noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 {
 	struct task_struct *p;
 	u32 looked_at = 0;
 
 	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), SCX_DSQ_ITER_REV) {
-		if (looked_at++ >= OVERDUE_SCAN)
+		if (looked_at++ >= overdue_scan)
 			break;
 		if (!queue_overdue(waited_ns(p), wait_bound_ns))
 			continue;
@@ -28,15 +37,21 @@ static bool take_overdue(s32 victim, bool best_effort, s32 cpu)
 
 bool overdue_dispatch(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	u32 other;
+	u32 other = v->overdue.cursor, i;
 	bool found;
 
 	if (time_before(now, v->overdue.next_ns))
 		return false;
-	other = next_vcpu(v->overdue.cursor);
+	/* The next queue that is not empty, by itself: here a hint that was lost would matter. */
+	bpf_for (i, 0, OVERDUE_SKIP) {
+		other = other + 1 < nr_vcpus ? other + 1 : 0;
+		if (scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)) ||
+		    scx_bpf_dsq_nr_queued(vcpu_dsq(other, true)))
+			break;
+	}
 	v->overdue.cursor = other;
-	found = take_overdue(cpu, true, cpu) || take_overdue(cpu, false, cpu) ||
-		take_overdue(other, true, cpu) || take_overdue(other, false, cpu);
+	found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu) ||
+		overdue_take(other, true, cpu) || overdue_take(other, false, cpu);
 	v->overdue.next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);

@@ -13,13 +13,17 @@
 
 #include "policy/place.h"
 
-/* Where a task goes. */
+/* What decides where a task goes, and where that is. */
 struct choice {
-	s32 cpu;	  /* -1: nowhere better than where it was */
-	bool idle;	  /* it was idle, and has been claimed */
-	u64 delay_ns;	  /* expected, by bvs; 0: not known */
+	u64 now;
 	u64 burst_ns;	  /* what the task is expected to run */
+	u32 class;	  /* enum vaware_class */
+	s32 prev_cpu;	  /* where it ran last */
 	bool timer_wakee; /* it sleeps until set times, and is woken where it does */
+
+	bool idle;    /* the vCPU was idle, and has been claimed */
+	s32 cpu;      /* -1: nowhere better than where it was */
+	u64 delay_ns; /* expected, by bvs; 0: not known */
 };
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
@@ -52,7 +56,7 @@ static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
  */
 static bool has_to_look(s32 cpu, u32 class, u64 now)
 {
-	const struct vaware_vcpu_inputs *in;
+	const struct vaware_hints *in;
 
 	if (bvs_looks(cpu, class, now) || rescue_looks(class))
 		return true;
@@ -63,60 +67,89 @@ static bool has_to_look(s32 cpu, u32 class, u64 now)
 }
 
 /*
- * Choose a vCPU for @p, of @class, which ran on @prev_cpu last: the cheapest among that and the
- * vCPUs near it, or the first that is good enough.
+ * Return what it costs @p to run on @cpu, in ns, and leave its delay in @to; ~0 where it may not. A
+ * global function: the verifier checks it once, not in each pass of the loop.
  */
-static void choose(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, struct choice *to)
+u64 place_weigh(struct task_struct *p __arg_trusted, s32 cpu, struct choice *to);
+
+__noinline u64 place_weigh(struct task_struct *p __arg_trusted, s32 cpu, struct choice *to)
 {
-	const struct vaware_vcpu_inputs *in = hints_of(prev_cpu);
-	u64 least_ns = ~0ULL;
-	s32 best = -1;
-	u32 i;
+	u64 cost_ns;
 
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS + 1) {
-		s32 cpu = i ? candidate_vcpu(in, prev_cpu, i - 1) : prev_cpu;
-		u64 delay_ns, cost_ns;
+	if (!to || !rwc_may_use(p, to->class, cpu))
+		return ~0ULL;
+	to->delay_ns = vcpu_cost_ns(cpu, to->class, to->burst_ns, to->now);
+	cost_ns = to->delay_ns;
+	if (to->timer_wakee)
+		cost_ns += bvs_sleep_ns(bvs_timer_late_ns(cpu, to->now));
+	return cpu == to->prev_cpu ? cost_ns : place_away_ns(to->class, cost_ns);
+}
 
-		if (cpu < 0)
-			break;
-		if (!rwc_may_use(p, class, cpu))
-			continue;
-		delay_ns = vcpu_cost_ns(cpu, class, to->burst_ns, now);
-		cost_ns = delay_ns +
-			  (to->timer_wakee ? bvs_sleep_ns(bvs_timer_late_ns(cpu, now)) : 0);
-		if (i)
-			cost_ns = place_away_ns(class, cost_ns);
-		if (cost_ns >= least_ns)
-			continue;
-		least_ns = cost_ns;
-		best = cpu;
-		to->delay_ns = delay_ns;
-		if (bvs_good(cost_ns))
-			break;
-	}
-	to->cpu = best;
-	to->idle = best >= 0 && scx_bpf_test_and_clear_cpu_idle(best);
+/* Return some idle vCPU where @p may run, another one each time, without a claim; -1: none. */
+static s32 idle_elsewhere(const struct task_struct *p)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	u32 cpu = bpf_cpumask_any_and_distribute(idle, p->cpus_ptr);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return cpu < nr_vcpus ? (s32)cpu : -1;
 }
 
 /*
- * Find an idle vCPU for @p, or a busy one that is better than @prev_cpu. A vCPU that is banned
- * serves those that may run nowhere else.
+ * Choose a vCPU for @p: the cheapest among the one it ran on last, those near it, and in a large VM
+ * an idle one anywhere; or the first that is good enough.
  */
-static void find_vcpu(struct task_struct *p, u32 class, s32 prev_cpu, u64 now, struct choice *to)
+static void choose(struct task_struct *p, struct choice *to)
 {
-	to->cpu = -1;
-	to->idle = false;
-	to->delay_ns = 0;
-	if (has_to_look(prev_cpu, class, now)) {
-		choose(p, class, prev_cpu, now, to);
+	const struct vaware_hints *in = hints_of(to->prev_cpu);
+	u64 least_ns = ~0ULL, delay_ns = 0;
+	u32 i;
+
+	bpf_for (i, 0, VAWARE_CANDIDATES + 1) {
+		s32 cpu = i ? candidate_vcpu(in, to->prev_cpu, i - 1) : to->prev_cpu;
+		u64 cost_ns;
+
+		if (cpu < 0)
+			break;
+		cost_ns = place_weigh(p, cpu, to);
+		if (cost_ns >= least_ns)
+			continue;
+		least_ns = cost_ns;
+		to->cpu = cpu;
+		delay_ns = to->delay_ns;
+		if (bvs_good(cost_ns))
+			break;
+	}
+	if (nr_vcpus > VAWARE_CANDIDATES + 1 && !bvs_good(least_ns)) {
+		s32 cpu = idle_elsewhere(p);
+		u64 cost_ns = cpu >= 0 ? place_weigh(p, cpu, to) : ~0ULL;
+
+		if (cost_ns < least_ns) {
+			to->cpu = cpu;
+			delay_ns = to->delay_ns;
+		}
+	}
+	to->delay_ns = delay_ns;
+	to->idle = to->cpu >= 0 && scx_bpf_test_and_clear_cpu_idle(to->cpu);
+}
+
+/*
+ * Find an idle vCPU for @p, or a busy one that is better than the one it ran on last. A vCPU that
+ * is banned serves those that may run nowhere else.
+ */
+static void find_vcpu(struct task_struct *p, struct choice *to)
+{
+	if (has_to_look(to->prev_cpu, to->class, to->now)) {
+		choose(p, to);
 		if (to->cpu >= 0) {
-			if (to->cpu != prev_cpu && rwc_banned(rwc_flags(prev_cpu), class))
+			if (to->cpu != to->prev_cpu &&
+			    rwc_banned(rwc_flags(to->prev_cpu), to->class))
 				count(VAWARE_RWC_AVOIDED);
 			return;
 		}
 		count(VAWARE_RWC_FORCED);
 	}
-	to->cpu = claim_idle(p, prev_cpu);
+	to->cpu = claim_idle(p, to->prev_cpu);
 	to->idle = to->cpu >= 0;
 }
 
@@ -170,11 +203,11 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
 s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct choice to = { .cpu = -1 };
+	struct choice to = { .now = now_ns(), .prev_cpu = prev_cpu, .cpu = -1 };
 	s32 this_cpu = bpf_get_smp_processor_id();
 	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = now_ns();
+	u64 now = to.now;
 	bool follow;
 	s32 cpu;
 
@@ -182,9 +215,10 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		return prev_cpu; /* to ops.enqueue */
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
 	to.timer_wakee = bvs_timer_wakes(this_cpu, now);
-	follow = sync_may_follow(p, this_cpu, wake_flags);
+	to.class = task_class(p, t);
+	follow = sync_may_follow(p, to.class, this_cpu, wake_flags);
 	if (!follow || !sync_waker_first(here, now))
-		find_vcpu(p, task_class(p, t), prev_cpu, now, &to);
+		find_vcpu(p, &to);
 	t->bvs.predicted_ns = to.delay_ns;
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
@@ -212,7 +246,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	cpu = to.cpu >= 0 ? to.cpu : prev_cpu;
 	count(to.cpu >= 0 ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
 	v = vcpu_ctx_of(cpu);
-	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return cpu; /* to ops.enqueue, where the kernel says */
 	wake_on_busy(p, t, cpu, v, 0);
 	return vcpu_preempted(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
@@ -236,30 +270,68 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	return true;
 }
 
-/* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
-static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
+/* Send @p, which cannot run on @cpu at once, to an idle vCPU if there is one. */
+static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	struct choice to = { .cpu = -1 };
+	struct choice to = { .now = now_ns(), .prev_cpu = cpu, .cpu = -1 };
 	struct vcpu_ctx *v;
-	u32 waiting;
-	u64 now;
 
-	if (!any_idle())
-		return false;
-	waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p)));
-	if (!place_leave_on_expiry(waiting, is_pinned(p)))
-		return false;
-	now = now_ns();
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	find_vcpu(p, task_class(p, t), cpu, now, &to);
+	to.class = task_class(p, t);
+	find_vcpu(p, &to);
 	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
 	if (!v)
 		return false;
-	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, now), enq_flags);
-	wakeup_begin(to.cpu, v, now);
+	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, to.now), enq_flags);
+	wakeup_begin(to.cpu, v, to.now);
 	kick(to.cpu, SCX_KICK_IDLE);
+	return true;
+}
+
+/* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
+static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
+{
+	if (!any_idle() ||
+	    !place_leave_on_expiry(scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p))),
+				   is_pinned(p)) ||
+	    !to_idle(p, t, cpu, enq_flags))
+		return false;
 	count(VAWARE_EXPIRED_TO_IDLE);
 	return true;
+}
+
+/*
+ * Send @p, for which the kernel did not ask ops.select_cpu as it was still on its vCPU @cpu when it
+ * was woken, to an idle vCPU, if it would wait here.
+ */
+static bool unasked_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu,
+			    const struct vcpu_ctx *v, u64 enq_flags)
+{
+	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED) ||
+	    __COMPAT_is_enq_cpu_selected(enq_flags) || is_pinned(p) ||
+	    (v->run.class == VAWARE_CLASS_NONE && !waiting_at(cpu, false)) || !any_idle() ||
+	    !to_idle(p, t, cpu, enq_flags))
+		return false;
+	count(VAWARE_PLACE_OTHER_IDLE);
+	return true;
+}
+
+/*
+ * Let @p wake, a kernel thread of @cpu, which is the kernel's housekeeping: short, and not to wait.
+ * One that has had more than its share queues like everybody.
+ */
+static void wake_kthread(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			 u64 enq_flags)
+{
+	u64 now = now_ns(), deadline = begin_wait(p, t, cpu, v, now);
+	struct running r = running_on(v, now);
+
+	if (r.class != VAWARE_CLASS_NONE && !vtime_before(deadline, queue_running_deadline(&r))) {
+		wake_on_busy(p, t, cpu, v, enq_flags);
+		return;
+	}
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
+	count(VAWARE_PINNED_LOCAL);
 }
 
 /*
@@ -282,15 +354,8 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 		else if (!expired_to_idle(p, t, cpu, enq_flags))
 			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
 	} else if (is_vcpu_kthread(p)) {
-		/*
-		 * The kernel's own housekeeping for this vCPU is short and must not wait. When it
-		 * uses up a slice it queues like everybody, or it would hold the local queue for
-		 * ever.
-		 */
-		begin_wait(p, t, cpu, v, now_ns());
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
-		count(VAWARE_PINNED_LOCAL);
-	} else {
+		wake_kthread(p, t, cpu, v, enq_flags);
+	} else if (!unasked_to_idle(p, t, cpu, v, enq_flags)) {
 		wake_on_busy(p, t, cpu, v, enq_flags);
 	}
 }

@@ -7,6 +7,7 @@
 #define VAWARE_QUEUE_BPF_H
 
 #include "task.bpf.h"
+#include "waiting.bpf.h"
 
 #include "policy/queue.h"
 #include "policy/vtime.h"
@@ -55,6 +56,7 @@ static inline void wait_on(struct task_struct *p, s32 cpu, u64 slice_ns, u64 dea
 {
 	bool best_effort = is_best_effort(p) && !is_rcu_reader(p);
 
+	waiting_set(cpu, best_effort);
 	scx_bpf_dsq_insert_vtime(p, vcpu_dsq(cpu, best_effort), slice_ns, deadline, enq_flags);
 }
 
@@ -93,10 +95,11 @@ static inline u64 waited_ns(const struct task_struct *p)
 	return time_delta(now, since) * tick_ns;
 }
 
-/* Return the vCPU after @cursor, for those that look at one other at a time, in turns. */
-static inline u32 next_vcpu(u32 cursor)
+/* Correct the hint at the queue of @cpu, from which nothing was taken, or the last one. */
+static inline void waiting_correct(s32 cpu, u32 best_effort)
 {
-	return cursor + 1 < nr_vcpus ? cursor + 1 : 0;
+	if (waiting_at(cpu, best_effort) && !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, best_effort)))
+		waiting_clear(cpu, best_effort);
 }
 
 #endif /* VAWARE_QUEUE_BPF_H */

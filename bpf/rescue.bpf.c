@@ -96,23 +96,33 @@ void rescue_watch(s32 target, u64 now)
 }
 
 /*
+ * Global functions, which the verifier checks once and not in each way or pass that leads to them:
+ * that of 7.0 follows each way through each pass, and gives up after a million instructions.
+ */
+int rescue_find_sooner(struct task_struct *p __arg_trusted, s32 cpu, u64 late_ns, u64 now);
+int rescue_may_take(s32 cpu, s32 stuck);
+int rescue_find_second(s32 stuck, u64 now);
+u64 rescue_look_after(struct rescue_slot *slot, u64 now);
+
+/*
  * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
  * one that is idle, or the first that runs at present. -1 if there is none.
  */
-static s32 find_sooner_candidate(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+__noinline int rescue_find_sooner(struct task_struct *p __arg_trusted, s32 cpu, u64 late_ns,
+				  u64 now)
 {
-	const struct vaware_vcpu_inputs *in = hints_of(cpu);
+	const struct vaware_hints *in = hints_of(cpu);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 found = -1;
 	u32 i;
 
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
 		s32 other = candidate_vcpu(in, cpu, i);
 		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 		if (!o || !late_ns)
 			break;
-		if (!bpf_cpumask_test_cpu(other, p->cpus_ptr))
+		if (!o->online || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
 			continue;
 		if (!bpf_cpumask_test_cpu(other, idle)) {
 			if (vcpu_preempted(other, now))
@@ -129,7 +139,7 @@ static s32 find_sooner_candidate(const struct task_struct *p, s32 cpu, u64 late_
 	return found;
 }
 
-s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
+s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 {
 	s32 this_cpu = bpf_get_smp_processor_id(), other;
 
@@ -137,7 +147,7 @@ s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 
 		return cpu;
 	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)
 			? this_cpu
-			: find_sooner_candidate(p, cpu, late_ns, now);
+			: rescue_find_sooner(p, cpu, late_ns, now);
 	if (other < 0)
 		return cpu;
 	count(VAWARE_RESCUE_IN_REACH);
@@ -166,24 +176,34 @@ bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u64 now)
 	       !rescue_worth_a_move(vcpu_wake_rest_ns(victim, now), vcpu_preemptions_ns(cpu, now));
 }
 
-bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v)
+/* Return whether @cpu may run the task that waits first in the queue of @stuck. */
+__noinline int rescue_may_take(s32 cpu, s32 stuck)
 {
-	const struct vaware_vcpu_inputs *in;
 	struct task_struct *head;
+	bool may;
+
+	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
+	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(stuck, false));
+	may = head && rwc_may_use(head, VAWARE_CLASS_THROUGHPUT, cpu);
+	bpf_rcu_read_unlock();
+	return may;
+}
+
+__noinline int rescue_makes_way(s32 cpu)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct vaware_hints *in;
 	u32 i;
 
-	if (v->run.class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
+	if (!v || v->run.class != VAWARE_CLASS_BEST_EFFORT || !policy_on(VAWARE_POLICY_RESCUE))
 		return false;
 	in = hints_of(cpu);
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
 		s32 other = candidate_vcpu(in, cpu, i);
 
 		if (other < 0)
 			break;
-		if (!scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)))
-			continue;
-		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(other, false));
-		if (head && rwc_may_use(head, VAWARE_CLASS_THROUGHPUT, cpu))
+		if (scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)) && rescue_may_take(cpu, other))
 			return true;
 	}
 	return false;
@@ -215,38 +235,18 @@ void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats 
 }
 
 /*
- * Global functions, which the verifier checks once and not in each pass of the loops that call
- * them: that of 7.0 follows each way through each pass, and gives up after a million instructions.
- */
-int rescue_may_take(s32 cpu, s32 stuck);
-int rescue_find_second(s32 stuck, u64 now);
-
-/* Return whether @cpu may run the task that waits first in the queue of @stuck. */
-__noinline int rescue_may_take(s32 cpu, s32 stuck)
-{
-	struct task_struct *head;
-	bool may;
-
-	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
-	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(stuck, false));
-	may = head && rwc_may_use(head, VAWARE_CLASS_THROUGHPUT, cpu);
-	bpf_rcu_read_unlock();
-	return may;
-}
-
-/*
  * Return the vCPU that could take over from @stuck soonest: idle, or with best-effort work only. -1
  * if there is none.
  */
 __noinline int rescue_find_second(s32 stuck, u64 now)
 {
-	const struct vaware_vcpu_inputs *in = hints_of(stuck);
+	const struct vaware_hints *in = hints_of(stuck);
 	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
 	s32 this_cpu = bpf_get_smp_processor_id(), found = -1;
 	u64 least_ns = ~0ULL;
 	u32 i;
 
-	bpf_for (i, 0, VAWARE_NEAR_VCPUS) {
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
 		s32 other = candidate_vcpu(in, stuck, i);
 		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		u64 delay_ns;
@@ -292,12 +292,16 @@ static bool rescue_by_second(s32 stuck, u64 now)
 }
 
 /* Look after one wake-up. Return in how many ns to look again; 0: not any more. */
-static u64 look_after(struct rescue_slot *slot, u64 now)
+__noinline u64 rescue_look_after(struct rescue_slot *slot, u64 now)
 {
 	u64 after_ns = rescue_after_ns(wake_typical_ns), age_ns;
-	s32 stuck = (s32)slot->target - 1;
-	struct vcpu_ctx *v = vcpu_ctx_of(stuck);
+	struct vcpu_ctx *v;
+	s32 stuck;
 
+	if (!slot)
+		return 0;
+	stuck = (s32)slot->target - 1;
+	v = vcpu_ctx_of(stuck);
 	if (!v || v->wakeup.claimed_ns != slot->claimed_ns ||
 	    !scx_bpf_dsq_nr_queued(vcpu_dsq(stuck, false)))
 		return 0;
@@ -320,7 +324,7 @@ static int rescue_fired(void *map, int *key, struct rescue_timer *h)
 
 		if (!slot->target)
 			continue;
-		slot_ns = look_after(slot, now);
+		slot_ns = rescue_look_after(slot, now);
 		if (!slot_ns)
 			slot->target = 0;
 		else if (!again_ns || slot_ns < again_ns)

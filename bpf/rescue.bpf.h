@@ -27,7 +27,7 @@ __hidden void rescue_watch(s32 target, u64 now);
  * that to @cpu, and until it runs nobody else can take the task. So where this may last, as its
  * wake-ups are late by @late_ns, it is done elsewhere, here if @p may run here.
  */
-__hidden s32 rescue_activate_near(const struct task_struct *p, s32 cpu, u64 late_ns, u64 now);
+__hidden s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now);
 
 /* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
 __hidden bool rescue_take_over(struct vcpu_ctx *v);
@@ -40,9 +40,9 @@ __hidden bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u6
 
 /*
  * Return true if the best-effort work that runs on @cpu should make way: normal work that may run
- * here waits for another vCPU near it.
+ * here waits for another vCPU near it. Global: the verifier checks it once.
  */
-__hidden bool rescue_makes_way(s32 cpu, const struct vcpu_ctx *v);
+int rescue_makes_way(s32 cpu);
 
 /* Take down for the trial that @t waited for @wait_ns, until now, for @v. */
 __hidden void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,

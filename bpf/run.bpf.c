@@ -53,7 +53,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
 	 * be behind by so much, one by one as they next enter.
 	 */
-	if ((v->in_turn && !is_rcu_reader(p)) || !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)))
+	if ((v->in_turn && !is_rcu_reader(p)) || !waiting_at(cpu, false))
 		advance_vclock(v, t->vtime);
 	v->in_turn = 0;
 	v->yielded = 0;
@@ -80,22 +80,12 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 int vaware_between_ticks(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	struct task_struct *p;
-	struct task_ctx *t;
-	bool needed;
 
 	if (!v)
 		return 0;
-	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
-	if (v->run.class == VAWARE_CLASS_THROUGHPUT) {
-		p = bpf_get_current_task_btf();
-		t = task_ctx_of(p);
-		if (t)
-			ivh_consider(p, t, cpu, v, now);
-	}
-	needed = rescue_makes_way(cpu, v);
-	bpf_rcu_read_unlock();
-	if (needed) {
+	if (v->run.class == VAWARE_CLASS_THROUGHPUT)
+		ivh_consider(bpf_get_current_task_btf(), cpu, now);
+	if (rescue_makes_way(cpu)) {
 		count(VAWARE_RESCUE_YIELDED);
 		kick(cpu, SCX_KICK_PREEMPT);
 	}
@@ -116,8 +106,8 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 		activity_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
 	ivh_measure(p, t, v, v->run.charged_ns);
-	ivh_consider(p, t, cpu, v, v->run.charged_ns);
-	if (rescue_makes_way(cpu, v)) {
+	ivh_consider(p, cpu, v->run.charged_ns);
+	if (rescue_makes_way(cpu)) {
 		scx_bpf_task_set_slice(p, 0);
 		count(VAWARE_RESCUE_YIELDED);
 		return;
@@ -126,6 +116,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 		advance_vclock(v, t->vtime);
 		return;
 	}
+	waiting_set(cpu, false); /* where the hint was lost */
 	/* Somebody waits by now, while the slice may be a long one from when nobody did. */
 	head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
 	t = head ? task_ctx_of(head) : NULL;
@@ -148,7 +139,8 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_sub(&best_effort_vcpus, 1);
 	v->run.class = VAWARE_CLASS_NONE;
-	if (!runnable) {
+	/* A change of its attributes takes a running task off as well: that is no sleep. */
+	if (!runnable && task_sleeps(p)) {
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
@@ -167,7 +159,7 @@ bool BPF_STRUCT_OPS(vaware_yield, struct task_struct *from, struct task_struct *
 
 	if (to || !v)
 		return false;
-	if (!scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(from)))) {
+	if (!waiting_at(cpu, is_best_effort(from))) {
 		count(VAWARE_YIELD_IGNORED);
 		return false;
 	}

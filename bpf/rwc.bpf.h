@@ -17,7 +17,7 @@ static inline bool rwc_on(void)
 /* Return the flags (enum vaware_vcpu_flag) of @cpu; none while its evidence is old. */
 static inline u32 rwc_flags(s32 cpu)
 {
-	const struct vaware_vcpu_inputs *in;
+	const struct vaware_hints *in;
 
 	if (!rwc_on())
 		return 0;

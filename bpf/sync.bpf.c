@@ -2,17 +2,18 @@
 /*
  * Sync: a wakee follows a waker that is about to sleep.
  */
+#include "interrupt.bpf.h"
+#include "rwc.bpf.h"
 #include "sync.bpf.h"
 #include "wakeup.bpf.h"
 
 #include "policy/place.h"
 
-bool sync_may_follow(struct task_struct *p, s32 cpu, u64 wake_flags)
+bool sync_may_follow(struct task_struct *p, u32 class, s32 cpu, u64 wake_flags)
 {
 	return (wake_flags & SCX_WAKE_SYNC) && policy_on(VAWARE_POLICY_SYNC) &&
-	       bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !is_best_effort(p) &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) &&
-	       !scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
+	       rwc_may_use(p, class, cpu) && !is_best_effort(p) && !in_interrupt() &&
+	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !waiting_at(cpu, false);
 }
 
 bool sync_waker_first(const struct vcpu_ctx *v, u64 now)

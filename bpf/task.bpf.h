@@ -11,6 +11,14 @@
 
 #define SCHED_IDLE 5 /* include/uapi/linux/sched.h */
 
+#define TASK_RUNNING 0 /* include/linux/sched.h */
+
+/* Return true if @p, which leaves its vCPU and wants to run no more, does so to sleep. */
+static inline bool task_sleeps(const struct task_struct *p)
+{
+	return p->__state != TASK_RUNNING;
+}
+
 static inline bool is_best_effort(const struct task_struct *p)
 {
 	return p->policy == SCHED_IDLE;

@@ -15,7 +15,7 @@ extern const volatile u32 nr_vcpus;	  /* nr_cpu_ids: possible vCPUs, offline one
 extern const volatile u64 wait_bound_ns;  /* no runnable task waits longer for an active vCPU */
 extern const volatile u32 steal_source;	  /* enum vaware_steal_source */
 extern const volatile bool activity_on;	  /* off to measure what detection costs */
-extern const volatile bool log_gaps;	  /* preemptions go to the activity log */
+extern const volatile bool log_activity;  /* preemptions go to the activity log */
 extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate what wakes */
 
 /* Set after load by the daemon. */

@@ -82,29 +82,6 @@ static inline void span_decay(struct vaware_spans *s, u32 halvings)
 }
 
 /*
- * Return the length in ns below which @share_1024 / 1024 of the periods in @s lie, 0 if there are
- * none. Within a bucket they are taken to be spread evenly.
- */
-static inline u64 span_quantile_ns(const struct vaware_spans *s, u32 share_1024)
-{
-	u64 total = 0, rank, below = 0;
-	u32 i;
-
-	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++)
-		total += s->weights[i];
-	rank = (total * share_1024 + 1023) / 1024;
-	for (i = 0; i < VAWARE_SPAN_BUCKETS; i++) {
-		u64 weight = s->weights[i], start_ns = span_start_ns(i);
-
-		if (weight && below + weight >= rank)
-			return start_ns +
-			       (rank - below) * (span_start_ns(i + 1) - start_ns) / weight;
-		below += weight;
-	}
-	return 0;
-}
-
-/*
  * Return the probability, in 1/1024, that an active period which has lasted @age_ns is ended by a
  * stop within the next @within_ns. The actuarial estimator: periods in @stopped ended so, those in
  * @idled did not, and count as at risk for as long as they lasted. 0 if none lasted longer.

@@ -47,8 +47,11 @@
 /* A queue whose head has waited this long is stuck: its vCPU is stopped or held up. */
 #define STUCK_NS (24 * NS_PER_MS)
 
-/* Queues that an idle vCPU looks into per attempt: the bound that holds for any number of vCPUs. */
+/* Queues where work waits that an idle vCPU tries: the bound for any number of vCPUs. */
 #define STEAL_ATTEMPTS 16
+
+/* Empty queues that the search for overdue tasks passes by at a time. */
+#define OVERDUE_SKIP 16
 
 /* Tasks that the search for overdue ones looks at, from the tail of a queue. */
 #define OVERDUE_SCAN 64
@@ -151,9 +154,9 @@
 
 /*
  * What others who can take the task have to save for what it costs, and how many wake-ups. On the
- * twin, where locks and wake-ups are as cheap as on real machines, 50 us are as good and 1 ms loses
- * what four threads with barriers gain on 16 vCPUs of half a core. Under TCG a wake-up takes 0.1 ms
- * and with 0.5 ms the requests of an overcommitted VM take 1.7 times as long.
+ * simulator, where locks and wake-ups are as cheap as on real machines, 50 us are as good and 1 ms
+ * loses what four threads with barriers gain on 16 vCPUs of half a core. Under TCG a wake-up takes
+ * 0.1 ms and with 0.5 ms the requests of an overcommitted VM take 1.7 times as long.
  */
 #define REACH_WORTH_NS (500 * NS_PER_US)
 #define REACH_WORTH_WAKES 8

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles bpf/policy for this machine: the third use of the same source, next to BPF and twin.
+//! Compiles bpf/policy for this machine: the third use of the same source, next to BPF and the simulator.
 
 use std::env;
 use std::path::PathBuf;

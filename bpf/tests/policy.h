@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 #include "../policy/account.h"
 #include "../policy/activity.h"
+#include "../policy/bits.h"
 #include "../policy/bvs.h"
 #include "../policy/ivh.h"
 #include "../policy/place.h"

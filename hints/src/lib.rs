@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel half is told about the vCPUs: whom it bans from normal work, and in which order
-//! it looks at the others. VcpuFacts in, `struct vaware_vcpu_inputs` out; nothing here measures.
+//! it looks at the others. VcpuFacts in, `struct vaware_hints` out; nothing here measures.
 
 pub mod levels;
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-const NEAR: usize = intf::VAWARE_NEAR_VCPUS as usize;
+const CANDIDATES: usize = intf::VAWARE_CANDIDATES as usize;
 const STRAGGLER: u32 = intf::VAWARE_VCPU_STRAGGLER;
 const STACKED: u32 = intf::VAWARE_VCPU_STACKED;
 const UNEVEN: u32 = intf::VAWARE_VCPU_UNEVEN;
@@ -54,10 +54,8 @@ pub struct VcpuHints {
     pub uneven: bool,
     /// The other hardware thread of its core, or itself.
     pub sibling: u32,
-    /// The lowest vCPU of its last-level cache.
-    pub llc: u32,
     /// Other vCPUs, the best for its work first.
-    pub near: Vec<u32>,
+    pub candidates: Vec<u32>,
 }
 
 impl VcpuHints {
@@ -67,22 +65,20 @@ impl VcpuHints {
     }
 
     /// The struct that the kernel half reads, valid until the kernel's tick counter has this value.
-    pub fn for_kernel(&self, valid_until_jiffies: u64) -> intf::vaware_vcpu_inputs {
-        let mut near = [0; NEAR];
-        for (entry, vcpu) in near.iter_mut().zip(&self.near) {
+    pub fn for_kernel(&self, valid_until_jiffies: u64) -> intf::vaware_hints {
+        let mut candidates = [0; CANDIDATES];
+        for (entry, vcpu) in candidates.iter_mut().zip(&self.candidates) {
             *entry = *vcpu;
         }
-        intf::vaware_vcpu_inputs {
+        intf::vaware_hints {
             valid_until_jiffies,
             capacity_1024: self.capacity_1024,
             flags: [(self.straggler, STRAGGLER), (self.stacked, STACKED), (self.uneven, UNEVEN)]
                 .iter()
                 .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 }),
             sibling: self.sibling,
-            llc: self.llc,
-            nr_near: self.near.len().min(NEAR) as u32,
-            near,
-            unused: 0,
+            nr_candidates: self.candidates.len().min(CANDIDATES) as u32,
+            candidates,
         }
     }
 }
@@ -133,8 +129,7 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
                 .iter()
                 .find(|f| f.core == fact.core && f.vcpu != fact.vcpu && !is_stacked(f))
                 .map_or(fact.vcpu, |f| f.vcpu),
-            llc: facts.iter().filter(|f| f.llc == fact.llc).map(|f| f.vcpu).min().unwrap_or(0),
-            near: near(fact, facts, |f| is_slow(f) || is_stacked(f)),
+            candidates: candidates(fact, facts, |f| is_slow(f) || is_stacked(f)),
         })
         .collect()
 }
@@ -142,7 +137,11 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
 /// The other vCPUs in the order in which the work of `own` should look at them: those in use, of its
 /// cache, with the most capacity first. Those that are equal follow it by number, so that no vCPU is
 /// everybody's first choice.
-fn near(own: &VcpuFacts, facts: &[VcpuFacts], banned: impl Fn(&VcpuFacts) -> bool) -> Vec<u32> {
+fn candidates(
+    own: &VcpuFacts,
+    facts: &[VcpuFacts],
+    banned: impl Fn(&VcpuFacts) -> bool,
+) -> Vec<u32> {
     let mut others: Vec<_> = facts.iter().filter(|f| f.vcpu != own.vcpu).collect();
     others.sort_by_key(|f| {
         (
@@ -152,7 +151,7 @@ fn near(own: &VcpuFacts, facts: &[VcpuFacts], banned: impl Fn(&VcpuFacts) -> boo
             f.vcpu.wrapping_sub(own.vcpu),
         )
     });
-    others.iter().take(NEAR).map(|f| f.vcpu).collect()
+    others.iter().take(CANDIDATES).map(|f| f.vcpu).collect()
 }
 
 #[cfg(test)]
@@ -172,7 +171,7 @@ mod tests {
         let inputs = plan(&vcpus(4), &[]);
         assert!(banned(&inputs).is_empty());
         assert!(inputs.iter().all(|i| !i.uneven && i.for_kernel(1).flags == 0));
-        assert_eq!(inputs[2].near, [3, 0, 1]);
+        assert_eq!(inputs[2].candidates, [3, 0, 1]);
         assert_eq!(inputs[2].sibling, 2);
     }
 
@@ -222,9 +221,8 @@ mod tests {
         facts[1].straggler = true;
         facts[4].capacity_1024 = 300;
         let inputs = plan(&facts, &[]);
-        assert_eq!(inputs[0].near, [2, 3, 5, 4, 1]);
-        assert_eq!(inputs[5].near, [3, 4, 0, 2, 1]);
-        assert_eq!((inputs[2].llc, inputs[5].llc), (0, 3));
+        assert_eq!(inputs[0].candidates, [2, 3, 5, 4, 1]);
+        assert_eq!(inputs[5].candidates, [3, 4, 0, 2, 1]);
     }
 
     #[test]
@@ -239,8 +237,8 @@ mod tests {
     #[test]
     fn large_vms_get_lists_of_bounded_length() {
         let inputs = plan(&vcpus(1024), &[]);
-        assert!(inputs.iter().all(|i| i.near.len() == NEAR));
-        assert_eq!(inputs[1023].near[0], 0);
-        assert_eq!(inputs[0].for_kernel(9).nr_near, NEAR as u32);
+        assert!(inputs.iter().all(|i| i.candidates.len() == CANDIDATES));
+        assert_eq!(inputs[1023].candidates[0], 0);
+        assert_eq!(inputs[0].for_kernel(9).nr_candidates, CANDIDATES as u32);
     }
 }

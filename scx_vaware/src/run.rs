@@ -118,6 +118,7 @@ impl Daemon<'_> {
                 self.telemetry.stopping();
                 if matches!(end, End::Stalled(_) | End::Ejected(_)) {
                     self.ejections.add();
+                    self.outputs.tell(&format!("the kernel's report:\n{}", scheduler.report()));
                 }
                 return end.into_failure().map_or(Ok(()), Err);
             };

@@ -16,6 +16,15 @@ use crate::output;
 /// Clears a terminal and goes to its upper left corner.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
+/// A family of series, and the labels of those that count.
+type Series<'a> = (&'a str, &'a [(&'a str, &'a str)]);
+
+const RUN: Series = ("scx_vaware_vcpu_run_seconds_total", &[]);
+const STOLEN: Series = ("scx_vaware_vcpu_steal_seconds_total", &[("state", "running")]);
+const SWITCHES: Series = ("scx_vaware_vcpu_switches_total", &[]);
+const WAIT: Series = ("scx_vaware_vcpu_wait_seconds_total", &[]);
+const PREEMPTIONS: Series = ("scx_vaware_vcpu_preemptions_total", &[]);
+
 /// How to show.
 #[derive(clap::Args, Clone)]
 pub struct TopOptions {
@@ -74,20 +83,18 @@ fn table(before: &Scrape, now: &Scrape) -> String {
     let seconds = (now.at - before.at).as_secs_f64().max(1e-9);
     let state = now.family("scx_vaware_state").iter().find(|(_, value)| *value == 1.0);
     let state = state.and_then(|(labels, _)| labels.get("state")).map_or("unknown", |s| s.as_str());
-    let total = |name: &str| -> f64 {
-        let sum = |scrape: &Scrape| scrape.family(name).iter().map(|(_, value)| value).sum::<f64>();
-        (sum(now) - sum(before)) / seconds
-    };
-    let online = now.value("scx_vaware_vcpus", Some(("condition", "online"))).unwrap_or(0.0);
+    let total =
+        |(name, labels): Series<'_>| (now.sum(name, labels) - before.sum(name, labels)) / seconds;
+    let online = now.value("scx_vaware_vcpus", &[("condition", "online")]).unwrap_or(0.0);
     let effective = now
-        .value("scx_vaware_effective_vcpus", None)
+        .value("scx_vaware_effective_vcpus", &[])
         .map_or(String::new(), |vcpus| format!(", worth {vcpus:.1} cores"));
     let mut text = format!(
         "scx_vaware: {state}, {online} vCPUs{effective}; busy {:.1}, stolen {:.1}, {:.0} \
          switches/s\n{:>5} {:>6} {:>7} {:>7} {:>10} {:>12} {:>9}  {}\n",
-        total("scx_vaware_vcpu_run_seconds_total"),
-        total("scx_vaware_vcpu_stolen_seconds_total"),
-        total("scx_vaware_vcpu_switches_total"),
+        total(RUN),
+        total(STOLEN),
+        total(SWITCHES),
         "vCPU",
         "busy",
         "stolen",
@@ -97,18 +104,19 @@ fn table(before: &Scrape, now: &Scrape) -> String {
         "capacity",
         "state"
     );
-    for (labels, _) in now.family("scx_vaware_vcpu_switches_total") {
+    for (labels, _) in now.family(SWITCHES.0) {
         let Some(cpu) = labels.get("cpu") else { continue };
-        let rate = |name: &str| {
-            let of = |scrape: &Scrape| scrape.value(name, Some(("cpu", cpu))).unwrap_or(0.0);
+        let rate = |(name, labels): Series<'_>| {
+            let labels = [&[("cpu", cpu.as_str())], labels].concat();
+            let of = |scrape: &Scrape| scrape.value(name, &labels).unwrap_or(0.0);
             ((of(now) - of(before)) / seconds).max(0.0)
         };
-        let switches = rate("scx_vaware_vcpu_switches_total");
-        let wait_us = rate("scx_vaware_vcpu_wait_seconds_total") * 1e6 / switches.max(1.0);
+        let switches = rate(SWITCHES);
+        let wait_us = rate(WAIT) * 1e6 / switches.max(1.0);
         let capacity = now
-            .value("scx_vaware_vcpu_capacity_ratio", Some(("cpu", cpu)))
+            .value("scx_vaware_vcpu_capacity_ratio", &[("cpu", cpu)])
             .map_or("-".into(), |ratio| format!("{ratio:.2}"));
-        let is = |name: &str| now.value(name, Some(("cpu", cpu))) == Some(1.0);
+        let is = |name: &str| now.value(name, &[("cpu", cpu)]) == Some(1.0);
         let state = match (is("scx_vaware_vcpu_straggler"), is("scx_vaware_vcpu_banned")) {
             (true, true) => "straggler, banned",
             (true, false) => "straggler",
@@ -118,9 +126,9 @@ fn table(before: &Scrape, now: &Scrape) -> String {
         text.push_str(&format!(
             "{cpu:>5} {:>4.0} % {:>5.0} % {:>7.1} {switches:>10.0} {wait_us:>9.0} us {capacity:>9}  \
              {state}\n",
-            100.0 * rate("scx_vaware_vcpu_run_seconds_total"),
-            100.0 * rate("scx_vaware_vcpu_stolen_seconds_total"),
-            rate("scx_vaware_vcpu_preemptions_total"),
+            100.0 * rate(RUN),
+            100.0 * rate(STOLEN),
+            rate(PREEMPTIONS),
         ));
     }
     text

@@ -101,11 +101,13 @@ pub struct Gap {
 impl Gap {
     /// The stop that a record of the log tells of; `None` if it is none of ours.
     pub(crate) fn from_record(record: &[u8]) -> Option<Self> {
-        if record.len() < size_of::<intf::vaware_gap>() {
+        if record.len() < size_of::<intf::vaware_inactive_period>() {
             return None;
         }
         // SAFETY: the kernel half wrote this very struct, and the length was checked.
-        let raw = unsafe { std::ptr::read_unaligned(record.as_ptr().cast::<intf::vaware_gap>()) };
+        let raw = unsafe {
+            std::ptr::read_unaligned(record.as_ptr().cast::<intf::vaware_inactive_period>())
+        };
         let source = intf::STEAL_SOURCES.get(raw.source as usize)?;
         Some(Self { vcpu: raw.vcpu, start_ns: raw.start_ns, end_ns: raw.end_ns, source })
     }

@@ -148,7 +148,7 @@ impl<'a> Scheduler<'a> {
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
-            &maps.vcpu_inputs,
+            &maps.vcpu_hints,
             &maps.beat_timers, // the kernel ends timers that are overwritten
             &maps.vcpu_hedges,
         ];
@@ -179,9 +179,9 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_activity.set_max_entries(nr_vcpus)?;
         skel.maps.beat_timers.set_max_entries(nr_vcpus)?;
         if activity.log {
-            skel.maps.gap_log.set_max_entries(activity::LOG_BYTES)?;
+            skel.maps.activity_log.set_max_entries(activity::LOG_BYTES)?;
         }
-        skel.maps.vcpu_inputs.set_max_entries(nr_vcpus)?;
+        skel.maps.vcpu_hints.set_max_entries(nr_vcpus)?;
         skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
@@ -192,7 +192,7 @@ impl<'a> Scheduler<'a> {
             intf::VAWARE_STEAL_BEATS
         };
         rodata.activity_on = !activity.off;
-        rodata.log_gaps = activity.log;
+        rodata.log_activity = activity.log;
         rodata.queued_wakeup = *SCX_OPS_ALLOW_QUEUED_WAKEUP != 0; // not on 6.12
         let ops = skel.struct_ops.vaware_mut();
         ops.flags = *SCX_OPS_ENQ_MIGRATION_DISABLED
@@ -247,10 +247,10 @@ impl<'a> Scheduler<'a> {
             let bytes = unsafe {
                 std::slice::from_raw_parts(
                     (&raw const value).cast::<u8>(),
-                    size_of::<intf::vaware_vcpu_inputs>(),
+                    size_of::<intf::vaware_hints>(),
                 )
             };
-            let map = &self.skel.maps.vcpu_inputs;
+            let map = &self.skel.maps.vcpu_hints;
             map.update(&inputs.vcpu.to_ne_bytes(), bytes, MapFlags::ANY)
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
         }
@@ -320,7 +320,7 @@ impl<'a> Scheduler<'a> {
     /// What the kernel said of a map that was there at load: a fault of this program.
     pub fn take_gaps(&self, mut take: impl FnMut(Gap)) -> anyhow::Result<()> {
         let mut log = libbpf_rs::RingBufferBuilder::new();
-        log.add(&self.skel.maps.gap_log, |record| {
+        log.add(&self.skel.maps.activity_log, |record| {
             if let Some(gap) = Gap::from_record(record) {
                 take(gap);
             }
@@ -366,6 +366,16 @@ impl<'a> Scheduler<'a> {
         let stalled = kind == ScxExitKind::ErrorStall as i32
             || LOCKUPS.iter().any(|lockup| message.starts_with(lockup));
         Some(if stalled { End::Stalled(why) } else { End::Ejected(why) })
+    }
+
+    /// The kernel's report of the state in which it ejected the scheduler; empty if there is none.
+    pub fn report(&self) -> String {
+        let Ok(dump) = scx_utils::UEI_DUMP_PTR_MUTEX.lock() else { return String::new() };
+        if dump.ptr.is_null() {
+            return String::new();
+        }
+        // SAFETY: the framework maps it for as long as the skeleton lives, with a final zero.
+        unsafe { CStr::from_ptr(dump.ptr) }.to_string_lossy().into_owned()
     }
 
     /// Detach, and wait until the kernel's own scheduler is back.

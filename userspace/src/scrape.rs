@@ -52,13 +52,21 @@ impl Scrape {
         self.series.get(name).map_or(&[], Vec::as_slice)
     }
 
-    /// The value of the one series of a family that has this label, or of its first with no label
-    /// given.
-    pub fn value(&self, name: &str, label: Option<(&str, &str)>) -> Option<f64> {
-        let has = |labels: &Labels| {
-            label.is_none_or(|(key, value)| labels.get(key).is_some_and(|found| found == value))
+    /// The value of the first series of a family that has these labels.
+    pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
+        self.values(name, labels).next()
+    }
+
+    /// The sum of all series of a family that have these labels.
+    pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
+        self.values(name, labels).sum()
+    }
+
+    fn values(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = f64> {
+        let has = |found: &Labels| {
+            labels.iter().all(|(key, value)| found.get(*key).is_some_and(|found| found == value))
         };
-        self.family(name).iter().find(|(labels, _)| has(labels)).map(|(_, value)| *value)
+        self.family(name).iter().filter(move |(found, _)| has(found)).map(|(_, value)| *value)
     }
 }
 
@@ -119,7 +127,7 @@ mod tests {
         let scrape = Scrape::parse(&page);
         assert_eq!(scrape.series.values().map(Vec::len).sum::<usize>(), lines);
         assert_eq!(scrape.family("scx_vaware_vcpu_switches_total").len(), 3);
-        let switches = scrape.value("scx_vaware_vcpu_switches_total", Some(("cpu", "2")));
+        let switches = scrape.value("scx_vaware_vcpu_switches_total", &[("cpu", "2")]);
         assert_eq!(switches, Some(9_000_002.0));
     }
 

@@ -64,15 +64,6 @@ proptest! {
         prop_assert!(now > at || halvings == 0);
     }
 
-    #[test]
-    fn a_quantile_lies_in_the_bucket_of_the_true_one(mut lengths in vec(length(), 1..200), share in 1..=1024u32) {
-        let found = pure!(span_quantile_ns(&spans(&lengths), share));
-        lengths.sort_unstable();
-        let rank = (lengths.len() as u64 * u64::from(share)).div_ceil(1024) as usize;
-        let (start, end) = bucket(lengths[rank.max(1) - 1]);
-        prop_assert!((start..=end).contains(&found), "{} not in {}..={}", found, start, end);
-    }
-
     /// Kaplan and Meier's estimator on the single periods, with the resolution of the buckets: the
     /// range that it looks at begins and ends on their bounds.
     #[test]
@@ -289,6 +280,5 @@ fn a_vcpu_that_runs_20_ms_at_a_time_is_about_to_be_stopped_after_19() {
 fn without_periods_nothing_is_likely() {
     let none = spans(&[]);
     assert_eq!(pure!(activity_hazard_1024(&none, &none, MS, MS)), 0);
-    assert_eq!(pure!(span_quantile_ns(&none, 512)), 0);
     assert_eq!(pure!(activity_rest_ns(&none, 9 * MS)), 9 * MS);
 }

@@ -20,16 +20,13 @@ fn ratio() -> Option<Unit> {
 
 pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     encode_vm(sample, page)?;
+    encode_steal(sample, page)?;
     if let Some(stats) = &sample.stats {
         let each = |value: fn(&VcpuStats) -> f64| {
             let possible = sample.vcpus.possible.iter();
             let known = possible.filter_map(|&cpu| Some((cpu, stats.vcpus.get(cpu as usize)?)));
             known.map(|(cpu, stats)| ([("cpu", cpu)], value(stats))).collect()
         };
-        page.counters(
-            ("vcpu_stolen", Some(Unit::Seconds), "Time that the hypervisor took from its tasks"),
-            each(|vcpu| vcpu.stolen_ns as f64 / NS_PER_S),
-        )?;
         page.counters(
             ("vcpu_run", Some(Unit::Seconds), "Time that its tasks ran, stolen time not counted"),
             each(|vcpu| vcpu.run_ns.iter().sum::<u64>() as f64 / NS_PER_S),
@@ -50,6 +47,28 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     }
 }
 
+/// Steal time by what the vCPU did: tasks are not charged for the part while running.
+fn encode_steal(sample: &Sample, page: &mut Page<'_>) -> Result {
+    let running =
+        |cpu: usize| Some(sample.stats.as_ref()?.vcpus.get(cpu)?.stolen_ns as f64 / NS_PER_S);
+    let waking = |cpu: usize| Some(sample.activity.get(cpu)?.stolen_waking.as_secs_f64());
+    let series = sample.vcpus.possible.iter().flat_map(|&cpu| {
+        let states = [("running", running(cpu as usize)), ("waking", waking(cpu as usize))];
+        let known = states.into_iter().filter_map(|(state, value)| Some((state, value?)));
+        known.map(move |(state, value)| {
+            ([("cpu", cpu.to_string()), ("state", state.to_string())], value)
+        })
+    });
+    page.counters(
+        (
+            "vcpu_steal",
+            Some(Unit::Seconds),
+            "Time that the hypervisor took while a task ran on it, and while it woke up from idle",
+        ),
+        series.collect(),
+    )
+}
+
 fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
     let possible = sample.vcpus.possible.iter();
     let known: Vec<_> =
@@ -60,14 +79,6 @@ fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
     page.counters(
         ("vcpu_idle", Some(Unit::Seconds), "Time that it had nothing to run"),
         each(|activity| activity.idle.as_secs_f64()),
-    )?;
-    page.counters(
-        (
-            "vcpu_wake_stolen",
-            Some(Unit::Seconds),
-            "Time that the hypervisor let it wait to wake up",
-        ),
-        each(|activity| activity.stolen_waking.as_secs_f64()),
     )?;
     page.counters(
         ("vcpu_preemptions", None, "Times that it was stopped while it had something to run"),
