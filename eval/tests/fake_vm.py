@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A lab VM for tests of the paired runner: no guest, only the answers that it would give."""
+"""A lab VM for tests of the comparison's runner: no guest, only the answers that it would give."""
 
 import contextlib
 from collections.abc import Callable
 from signal import SIGINT, SIGKILL
 
-from lab import CommandTimeout, LabError, Result, VcpuTruth
-from lab.errors import EX_NOT_UP
-from paired import runner
-from paired.stage import Stage
+from compare import runner
+from compare.stage import Stage
+from vlab import CommandTimeout, LabError, Result, VcpuTruth
+from vlab.errors import EX_NOT_UP
 from workloads import Size
 
 
@@ -44,7 +44,7 @@ class FakeScheduler:
 
 
 class FakeVm:
-    """Answers as lab.Vm does; `workload` is called for each command of a workload.
+    """Answers as vlab.Vm does; `workload` is called for each command of a workload.
 
     `behaviour(cmd)` gives that of a scheduler by its command line. enable_seq goes up so many
     `late_reads` of it after the state.

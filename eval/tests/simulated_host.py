@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Drive the simulated host (eval/lab/vtime/host) as the emulator does, without a guest."""
+"""Drive the simulated host (eval/lib/vlab/vtime/host) as the emulator does, without a guest."""
 
 import ctypes
 import functools
@@ -11,7 +11,7 @@ from ctypes import POINTER, Structure, byref, c_bool, c_char_p, c_int, c_int64, 
 from pathlib import Path
 from typing import NamedTuple
 
-SOURCES = Path(__file__).parents[1] / "lab" / "vtime" / "host"
+SOURCES = Path(__file__).parents[1] / "lib" / "vlab" / "vtime" / "host"
 US, MS = 1_000, 1_000_000
 NEVER = 2**63 - 1
 RUN, LIMIT, IDLE = range(3)

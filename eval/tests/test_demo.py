@@ -3,10 +3,11 @@
 
 from types import SimpleNamespace
 
-import demo
 import pytest
+
+import demo
 from fake_vm import FakeScheduler, FakeVm
-from lab import Result
+from vlab import Result
 
 BANNER = "scx_vaware: enabled\nbusy  30 %  stolen  60 %\n"
 

@@ -6,8 +6,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from lab import LabError, virtual_truth
-from lab.clock import VirtualClock
+
+from vlab import LabError, virtual_truth
+from vlab.clock import VirtualClock
 
 
 class Emulator:

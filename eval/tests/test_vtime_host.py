@@ -5,6 +5,7 @@ import itertools
 from ctypes import byref
 
 import pytest
+
 from simulated_host import IDLE, MS, NEVER, RUN, US, Host, ShapeError, Turn
 
 SLICE_MS, TICK_MS = 2.8, 1.0  # defaults of a shape

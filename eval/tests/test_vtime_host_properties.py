@@ -5,6 +5,7 @@ import random
 from collections import defaultdict
 
 import pytest
+
 from simulated_host import MS, US, Host, ShapeError
 
 RUN_NS = 400 * MS

@@ -2,11 +2,12 @@
 """Shapes and the papers' VMs, as the simulated host understands them."""
 
 import pytest
-from lab import LabError, shapes, vtime_presets, vtime_shape
-from lab.presets import Phase
-from lab.shaping import Shaper
-from lab.vtime_presets import PRESETS
+
 from simulated_host import MS, Host, ShapeError
+from vlab import LabError, shapes, vtime_presets, vtime_shape
+from vlab.presets import Phase
+from vlab.shaping import Shaper
+from vlab.vtime_presets import PRESETS
 
 
 def text(shape: str, vcpus: int, cores: int | None = None, **machine) -> str:

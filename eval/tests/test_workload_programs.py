@@ -8,7 +8,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from lab import LabError
+
+from vlab import LabError
 from workloads import parallel, postgresql, programs, requests, sync
 
 

@@ -5,6 +5,7 @@ import json
 import subprocess
 
 import pytest
+
 from workloads import (
     SUITES,
     Size,

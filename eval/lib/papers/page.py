@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The experiments as a page of markdown: a table for each paper, of what has run so far."""
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from compare import records, report, stats
+from compare.arms import OURS, TWIN_MARK
+from compare.stats import Estimate
+from vlab import LabError
+from vlab.errors import EX_USAGE
+from workloads import Size
+
+from .model import Paper, Row, Scenario
+from .run import BASELINE, results, without
+
+Results = Mapping[str, list[dict]]  # runs by scenario
+NOT_RUN = "-"
+# A row is on the page by its first columns, whether it has run or not.
+HEADER = ("figure", "what runs here", "paper", "of what")
+MEASURED = ("EEVDF", "A/A", "scx_vaware", "its part", "EEVDF with haltpoll", "seeds", "note")
+
+HEAD = """\
+# The papers' experiments
+
+Written by `eval/papers page docs/results/papers.md` from what `make papers` ran: the papers' VMs on
+a simulated host, by virtual time, with a stock kernel and the real scheduler. Workloads stand for
+the papers' programs. So this shows whether an effect is there and how large it is here, not that a
+paper's figure is right.
+
+Ratios say how many times as good; above 1 is better. Those of the papers are relative to what "of
+what" says. EEVDF: its median, in the workload's unit. A/A: EEVDF's second turn against its first.
+scx_vaware: against both turns of EEVDF, as far as they have run. Its part: scx_vaware against
+scx_vaware without the policies named. In parentheses the 95 % interval over the seeds of this row
+alone; with few seeds it is wide. There are no verdicts here ([evaluation.md](../evaluation.md)
+tells how those are made). "-": not run.
+"""
+
+
+def read(folder: Path, scenarios: Iterable[Scenario]) -> dict[str, list[dict]]:
+    """The runs in a folder, by scenario. Raises LabError (64) if they are not of one build."""
+    found = {}
+    for scenario in scenarios:
+        path = results(folder, scenario)
+        if path.exists() and (runs := records.read(path)):
+            found[scenario.name] = runs
+    _require_one_build([run for runs in found.values() for run in runs])
+    return found
+
+
+def notes(path: Path, runs: Results) -> dict[str, str]:
+    """What is to be said of single rows, by row_name(), if it was said of the build of the runs.
+
+    The file: `build = "..."`, then a table `[notes]`.
+    """
+    if not path.exists():
+        return {}
+    said = tomllib.loads(path.read_text())
+    return said["notes"] if said["build"] == _build(runs) else {}
+
+
+def row_name(scenario: Scenario, row: Row) -> str:
+    """What a note calls a row."""
+    return f"{scenario.name}: {row.what}"
+
+
+def render(papers: Sequence[Paper], runs: Results, remarks: Mapping[str, str]) -> str:
+    """The page."""
+    return "\n".join(
+        [HEAD, *_conditions(runs), *(_section(each, runs, remarks) for each in papers)]
+    )
+
+
+def _conditions(runs: Results) -> list[str]:
+    every = [run for some in runs.values() for run in some]
+    if not every:
+        return ["Nothing has run yet.\n"]
+    first, dates = every[0], sorted(run["date"] for run in every)
+    return [
+        f"- {dates[0][:10]}, {len(every)} runs, build {_build(runs)}, kernel "
+        f"{report.kernel(first)}, {report.clock(first)}",
+        f"- {report.preparation(every)}\n",
+    ]
+
+
+def _build(runs: Results) -> str:
+    return next((some[0]["versions"]["repository"] for some in runs.values()), "")
+
+
+def _section(paper: Paper, runs: Results, remarks: Mapping[str, str]) -> str:
+    lines = [
+        (*_named(row), *_measured(scenario, row, runs.get(scenario.name, []), remarks))
+        for scenario in paper.scenarios
+        for row in scenario.rows
+    ]
+    parts = [f"## {paper.title}\n", report.markdown_table((*HEADER, *MEASURED), lines)]
+    if limits := _limits(paper):
+        parts.append("What is missing for a row:\n\n" + limits)
+    if paper.unshown:
+        cells = [(each.figure, each.paper, each.why) for each in paper.unshown]
+        parts.append("Not here:\n")
+        parts.append(report.markdown_table(("figure", "paper", "why not"), cells))
+    return "\n".join(parts)
+
+
+def _limits(paper: Paper) -> str:
+    by_limit: dict[str, list[str]] = {}
+    for scenario in paper.scenarios:
+        if scenario.limit:
+            figures = by_limit.setdefault(scenario.limit, [])
+            figures += [row.figure for row in scenario.rows if row.figure not in figures]
+    return "".join(f"- {', '.join(figures)}: {limit}.\n" for limit, figures in by_limit.items())
+
+
+def _named(row: Row) -> tuple[str, ...]:
+    paper = " to ".join(f"{value:.2f}" for value in row.paper) or "chart"
+    return row.figure, row.what, paper, row.of
+
+
+def _measured(
+    scenario: Scenario, row: Row, runs: list[dict], remarks: Mapping[str, str]
+) -> tuple[str, ...]:
+    name = row.load(Size()).name
+    some = [run for run in runs if run["workload"] == name]
+    done = [run for run in some if run["ok"]]
+    note = remarks.get(row_name(scenario, row), "")
+    failed = len(some) - len(done)
+    note = " ".join(filter(None, (note, f"Failed runs: {failed}." if failed else "")))
+    if not done:
+        return (*[NOT_RUN] * (len(MEASURED) - 1), note)
+    metric = row.metric or next(iter(done[0]["metrics"]))
+    meaning = done[0]["metrics"][metric]
+
+    def against(arm: str, *baselines: str) -> Estimate | None:
+        own, *reference = (report.values(done, metric, each) for each in (arm, *baselines))
+        # Of a scenario that was interrupted, one turn of the baseline is better than none.
+        reference = list(filter(None, reference))
+        if not reference:
+            return None
+        return stats.estimate(stats.contrasts(own, reference, meaning["better"]), min_blocks=2)
+
+    both = BASELINE, BASELINE + TWIN_MARK
+    eevdf = [value for arm in both for value in report.values(done, metric, arm).values()]
+    part = against(OURS, without(scenario.part))
+    policies = f" ({', '.join(scenario.part)})" if part else ""
+    return (
+        f"{report.number(median(eevdf))} {meaning['unit']}" if eevdf else NOT_RUN,
+        _told(against(both[1], both[0])),
+        _told(against(OURS, *both)),
+        _told(part) + policies,
+        _told(against(scenario.beside[0], *both)) if scenario.beside else NOT_RUN,
+        str(len({run["seed"] for run in done})),
+        note,
+    )
+
+
+def _told(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return NOT_RUN
+    if not estimate.low:
+        return f"{estimate.ratio:.2f}"
+    return f"{estimate.ratio:.2f} ({estimate.low:.2f}-{estimate.high:.2f})"
+
+
+def _require_one_build(runs: list[dict]) -> None:
+    told = {(run["versions"]["repository"], run["ns_per_instruction"]) for run in runs}
+    if len(told) > 1:
+        builds = " and ".join(f"{build} at {ns:g} ns" for build, ns in sorted(told))
+        raise LabError(
+            f"the runs mix builds or speeds ({builds}), which make no page; remove the older "
+            "files, or give another --out",
+            EX_USAGE,
+        )

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the daemon tells while it runs, and what keeps it from being loaded, in a VM."""
+
+import pytest
+
+from guest_scheduler import (
+    BINARY,
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    METRICS,
+    GuestScheduler,
+    on_kernels,
+    published,
+    sched_ext,
+    tool,
+    wait_until,
+)
+from prometheus_tools import promtool, value
+
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
+LIMITED = "/sys/fs/cgroup/limited"
+IGNORED_LIMITS = 'scx_vaware_cgroups_ignored{control="cpu.max"}'
+SPIN_S = 3
+SHARE_OF_0 = 'scx_vaware_vcpu_share_ratio{cpu="0"}'
+
+
+def test_metrics_follow_what_happens(scheduler):
+    guest = scheduler.vm
+    guest.shape("packed:2+hog")  # half of the core, while its pair idles
+    began_ns, before = guest.clock.now_ns(), guest.run(METRICS, LIMIT_S).output
+    assert guest.run(tool("spinners.py", SPIN_S, "vcpu=0"), LIMIT_S).rc == 0
+    passed_s, after = (guest.clock.now_ns() - began_ns) / 1e9, guest.run(METRICS, LIMIT_S).output
+    promtool("check", "metrics", stdin=after)
+
+    def grown_s(name, vcpu, state=""):
+        series = f'scx_vaware_vcpu_{name}_seconds_total{{cpu="{vcpu}"{state}}}'
+        return value(after, series) - value(before, series)
+
+    run_s, idle_s = (grown_s(name, 0) for name in ("run", "idle"))
+    stolen_s = grown_s("steal", 0, ',state="running"')
+    # All time is one of the three. To read the pages takes a few tenths of a second.
+    assert run_s + stolen_s + idle_s == pytest.approx(passed_s, abs=0.7)
+    # The spinner had half of the time that it wanted, and nobody else wanted much of the vCPU.
+    assert run_s == pytest.approx(SPIN_S / 2, rel=0.2)
+    assert stolen_s == pytest.approx(SPIN_S / 2, rel=0.2)
+    assert max(grown_s("run", vcpu) for vcpu in (1, 2, 3)) < run_s
+    assert value(after, "scx_vaware_kernel_sched_ext_enabled") == 1
+    assert value(after, 'scx_vaware_vcpus{condition="online"}') == 4
+    assert value(after, "process_resident_memory_bytes") > 1e6
+    assert value(after, "scx_vaware_control_loop_age_seconds") < 15
+    assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    top = guest.run(f"{AS_NOBODY} {BINARY} top --once --interval 0.5", LIMIT_S)
+    assert top.rc == 0 and "running, 4 vCPUs" in top.output, top.output
+
+
+def test_top_says_that_no_scheduler_is_there(guest):
+    gone = guest.run(f"{BINARY} top --once", LIMIT_S)
+    assert gone.rc == 1 and "--from" in gone.output
+
+
+def test_a_vcpu_with_little_to_do_does_not_look_as_if_it_were_not_shared(scheduler):
+    guest = scheduler.vm
+    a_little = "while sleep 0.01; do :; done"
+    everywhere = f"for v in 0 1 2 3; do taskset -c $v sh -c '{a_little}' & done; wait"
+    work = guest.spawn(everywhere)
+    guest.sleep(8)
+
+    def most():
+        page = guest.run(METRICS, LIMIT_S).output
+        return max(value(page, f'scx_vaware_vcpu_share_ratio{{cpu="{cpu}"}}') for cpu in range(4))
+
+    # All of them at work share two cores, though what little they have to do is never kept waiting.
+    # A close look finds that, and comes now and then.
+    wait_until(guest, lambda: most() < 0.75, "a close look")
+    work.kill()
+    work.wait(LIMIT_S)
+
+
+def test_no_client_ends_it(scheduler):
+    # Root reads the program: in its home folder nobody could not.
+    client = f'{AS_NOBODY} python3 -c "$(cat {tool("hang_up.py")})"'
+    hung_up = scheduler.vm.run(client, LIMIT_S)
+    assert hung_up.rc == 0, hung_up.output
+    scheduler.expect_in_charge()
+    assert scheduler.vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+
+
+def test_it_does_not_void_cpu_limits_unless_told_to(guest):
+    limit = guest.run(
+        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
+        f"echo '50000 100000' >{LIMITED}/cpu.max && echo 300 >{LIMITED}/cpu.weight"
+    )
+    assert limit.rc == 0, limit.output
+    try:
+        inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
+        guest.run(f"until grep -q . {LIMITED}/cgroup.procs; do sleep 0.1; done", LIMIT_S)
+        before = sched_ext(guest)
+        refused = guest.run(BINARY, LIMIT_S)
+        assert refused.rc == 79, refused.output
+        assert "/limited;" in refused.output and "--allow-quota" in refused.output
+        assert refused.output.count("\n") == 1
+        assert sched_ext(guest) == before
+        with GuestScheduler(guest, "--allow-quota") as scheduler:
+            assert "cpu.weight of cgroups does not hold" in scheduler.output
+            page = guest.run(METRICS, LIMIT_S).output
+            assert value(page, 'scx_vaware_cgroups_ignored{control="cpu.max"}') == 1
+        inside.kill()
+        inside.wait(LIMIT_S)
+    finally:
+        guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+
+
+def test_limits_that_are_set_later_are_counted_and_named(scheduler):
+    guest = scheduler.vm
+    assert published(guest, IGNORED_LIMITS) == 0
+    limit = guest.run(
+        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
+        f"echo '50000 100000' >{LIMITED}/cpu.max"
+    )
+    assert limit.rc == 0, limit.output
+    inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
+    wait_until(guest, lambda: "/limited; lift these limits" in scheduler.output, "the note")
+    assert published(guest, IGNORED_LIMITS) == 1
+    inside.kill()
+    inside.wait(LIMIT_S)
+    guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
+
+
+def test_a_reload_names_the_keys_that_it_ignores(scheduler):
+    guest, ignored = scheduler.vm, "scx_vaware_config_keys_ignored_total"
+    before = published(guest, ignored)
+    changed = 'policies = ["sync"]\nlisten = "127.0.0.1:9818"\nprobe_light_ms = 2000'
+    scheduler.reconfigure(changed, "probe_light_ms was changed")
+    assert "listen was changed" in scheduler.output
+    assert "policies was changed" not in scheduler.output
+    page = guest.run(METRICS, LIMIT_S).output
+    assert value(page, 'scx_vaware_policy_enabled{policy="sync"}') == 1
+    assert value(page, 'scx_vaware_policy_enabled{policy="rwc"}') == 0
+    assert value(page, ignored) == before + 2
+    assert value(page, "scx_vaware_config_last_reload_success") == 0
+    scheduler.reconfigure("", "policies on: ")
+    assert published(guest, "scx_vaware_config_last_reload_success") == 1
+
+
+def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten(guest):
+    """The vCPU comes back while it is probed, and the kernel grants no thread for it."""
+    online = "/sys/devices/system/cpu/cpu3/online"
+    group = "/sys/fs/cgroup/crowded"
+    assert guest.run(f"echo 0 >{online}", LIMIT_S).rc == 0
+    try:
+        with GuestScheduler(guest, "--probe-light-ms", "200") as scheduler:
+
+            def page() -> str:
+                return guest.run(METRICS, LIMIT_S).output
+
+            wait_until(guest, lambda: SHARE_OF_0 in page(), "the first snapshot")
+            crowd = (
+                f"echo +pids >/sys/fs/cgroup/cgroup.subtree_control && mkdir {group} && "
+                f"echo {scheduler.pid} >{group}/cgroup.procs && "
+                f"cat {group}/pids.current >{group}/pids.max && echo 1 >{online}"
+            )
+            assert guest.run(crowd, LIMIT_S).rc == 0
+            failed = "probing (vcap) has failed"
+            wait_until(guest, lambda: failed in scheduler.output, "the failure")
+            wait_until(guest, lambda: SHARE_OF_0 not in page(), "the end of what it knew")
+            restarts = value(page(), 'scx_vaware_probe_restarts_total{prober="vcap"}')
+            assert restarts >= 1
+            # Threads that ended made room. Now there is enough of it.
+            assert guest.run(f"echo max >{group}/pids.max", LIMIT_S).rc == 0
+            wait_until(guest, lambda: SHARE_OF_0 in page(), "another snapshot")
+            assert value(page(), "scx_vaware_snapshot_age_seconds") < 10
+    finally:
+        guest.run(f"echo 1 >{online}; rmdir {group}", LIMIT_S)
+
+
+def test_probing_goes_on_while_a_vcpu_comes_and_goes(scheduler):
+    guest, online = scheduler.vm, "/sys/devices/system/cpu/cpu3/online"
+    for state in (0, 1) * 5:
+        assert guest.run(f"sleep 1; echo {state} >{online}", LIMIT_S).rc == 0
+    scheduler.expect_in_charge()
+    share_of_3 = SHARE_OF_0.replace("0", "3")
+    wait_until(guest, lambda: published(guest, share_of_3) is not None, "the share of vCPU 3")
+    assert published(guest, "scx_vaware_snapshot_age_seconds") < 10
+
+
+def test_a_port_that_is_taken_changes_nothing(guest):
+    before = sched_ext(guest)
+    server = guest.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
+    guest.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
+    refused = guest.run(BINARY, LIMIT_S)
+    server.kill()
+    server.wait(LIMIT_S)
+    assert refused.rc == 73, refused.output
+    assert "127.0.0.1:9817" in refused.output and refused.output.strip().endswith("--listen off")
+    assert sched_ext(guest) == before
+
+
+def test_the_configuration_can_be_checked_and_shown_without_rights(guest):
+    check = f"echo 'polices = []' >/tmp/c.toml; {AS_NOBODY} {BINARY} config check /tmp/c.toml"
+    wrong = guest.run(check, LIMIT_S)
+    assert wrong.rc == 78 and "line 1" in wrong.output and "polices" in wrong.output
+    show = guest.run(f"{AS_NOBODY} {BINARY} config show --policies sync --partial", LIMIT_S)
+    assert show.rc == 0, show.output
+    assert 'policies = ["sync"]\n' in show.output and "partial = true\n" in show.output

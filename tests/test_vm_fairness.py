@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Who gets how much of a vCPU, and where: nice values, SCHED_IDLE, stops by the host, affinity."""
+
+import json
+
+import pytest
+
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, tool
+from vlab.truth import difference
+
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+MEASURE_S = 5
+LONG_STOP_S = 0.3
+WAIT_BOUND_S = 1.0  # the scheduler's default
+WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
+
+
+def spin(vm, *tasks, seconds=MEASURE_S):
+    """Let tasks spin together (see guest/spinners.py); returns what each of them got."""
+    done = vm.run(tool("spinners.py", seconds, *tasks), seconds + LIMIT_S)
+    assert done.rc == 0, done.output
+    return json.loads(done.output.splitlines()[-1])
+
+
+def test_nice_values_are_honoured(scheduler):
+    first, second = spin(scheduler.vm, "vcpu=1,nice=0", "vcpu=1,nice=5")
+    # Either may be a slice ahead at the end: some 20 ms of the 1.2 s that the second has.
+    ratio = first["turns"] / second["turns"]
+    assert ratio == pytest.approx(WEIGHT_NICE_0 / WEIGHT_NICE_5, rel=0.05)
+
+
+def test_idle_work_yields_to_normal_work_and_does_not_starve(scheduler):
+    normal, idle = spin(scheduler.vm, "vcpu=1", "vcpu=1,policy=idle")
+    assert normal["turns"] >= 0.9 * (normal["turns"] + idle["turns"])
+    # Nobody stops the vCPU: over the bound come a slice and a tick at most.
+    assert idle["longest_gap_s"] < 1.1 * WAIT_BOUND_S
+
+
+@pytest.mark.parametrize("stop_s", [0.02, LONG_STOP_S])
+def test_equal_tasks_share_a_vcpu_that_is_stopped_half_of_the_time(scheduler, stop_s):
+    guest, stop_ms = scheduler.vm, round(stop_s * 1000)
+    guest.shape(f"{SHAPE}+quota:{stop_ms}/{2 * stop_ms}:1")
+    before = guest.truth()
+    tasks = spin(guest, "vcpu=1", "vcpu=1")
+    run_s = difference(before, guest.truth())[1].run_ns / 1e9
+    turns = sum(task["turns"] for task in tasks)
+    assert tasks[0]["turns"] == pytest.approx(turns / 2, rel=0.05)
+    # If a stop were charged to a task, the other would next run for as long as that.
+    overtaken_s = max(task["overtaken"] for task in tasks) / turns * run_s
+    assert overtaken_s < LONG_STOP_S / 3, tasks
+
+
+def test_affinity_is_never_broken(scheduler):
+    done = scheduler.vm.run(tool("masks.py", MEASURE_S), MEASURE_S + LIMIT_S)
+    assert done.rc == 0, done.output
+    told = json.loads(done.output)
+    assert told["broken"] == 0, told
+    assert told["changes"] > 10 and told["checks"] > 100, told

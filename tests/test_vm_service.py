@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The shipped unit in a guest whose PID 1 is systemd: in its sandbox, under its own user."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, METRICS, boot, published, sched_ext, wait_until
+from prometheus_tools import value
+from vlab import Vm
+
+pytestmark = pytest.mark.vm
+REPO = Path(__file__).resolve().parents[1]
+PID_1 = Path(__file__).resolve().parent / "guest/systemd.sh"
+UNIT = "scx_vaware"
+HERE = "/run/vaware"  # in the guest, see PID_1
+LOADED_AGAIN = 'scx_vaware_restarts_total{cause="pause"}'
+
+
+@pytest.fixture(scope="module")
+def guest(binary):
+    """A guest that runs systemd, with the unit installed and not started."""
+    if " " in str(PID_1):
+        pytest.skip("the kernel's command line cannot name a path with spaces")
+    vm = boot(DEFAULT_KERNEL, binary, append=f"LAB_INIT={PID_1}")
+    try:
+        vm.put(binary, f"{HERE}/scx_vaware")
+        vm.put(REPO / "deploy/scx_vaware.toml", f"{HERE}/scx_vaware.toml")
+        yield vm
+    finally:
+        vm.down()
+
+
+def shown(vm: Vm, *properties: str) -> dict[str, str]:
+    """Properties of the unit."""
+    listed = vm.run(f"systemctl show scx_vaware -p {shlex.join([','.join(properties)])}", LIMIT_S)
+    return dict(line.split("=", 1) for line in listed.output.splitlines())
+
+
+def wait_until_shown(vm: Vm, name: str, pattern: str) -> None:
+    """Wait until a property of the unit matches. The guest looks, which takes it less time."""
+    shows = f"systemctl show -P {name} {UNIT} | grep -qE '{pattern}'"
+    vm.run(f"until {shows}; do sleep 1; done", LIMIT_S)
+
+
+def start(vm: Vm) -> None:
+    """Start the unit; it counts as started when the kernel has enabled the scheduler."""
+    started = vm.run("systemctl reset-failed; systemctl start scx_vaware", LIMIT_S)
+    journal = vm.run("journalctl -u scx_vaware --no-pager", LIMIT_S).output
+    assert started.rc == 0, journal
+    now = sched_ext(vm)
+    assert now.state == "enabled" and now.ops.startswith("scx_vaware"), journal
+
+
+def test_it_starts_with_two_capabilities_and_no_root(guest):
+    start(guest)
+    status = guest.run("cat /proc/$(systemctl show -P MainPID scx_vaware)/status", LIMIT_S).output
+    fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
+    assert fields["Uid"].split()[0] != "0"
+    bpf_and_perfmon = (1 << 39) | (1 << 38)
+    assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == bpf_and_perfmon
+    assert fields["NoNewPrivs"] == "1"
+    assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    assert int(shown(guest, "WatchdogTimestampMonotonic")["WatchdogTimestampMonotonic"]) > 0
+
+
+def test_reload_tells_what_is_on(guest):
+    start(guest)
+    guest.run(f"echo 'policies = [\"sync\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
+    assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
+    wait_until_shown(guest, "StatusText", "on: sync$")
+
+
+def test_it_outlives_a_broken_pipe_and_a_restart_of_the_journal(guest):
+    start(guest)
+    before = shown(guest, "MainPID")["MainPID"]
+    assert guest.run(f"kill -PIPE {before}; systemctl restart systemd-journald", LIMIT_S).rc == 0
+    guest.run(f"echo 'policies = [\"balance\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
+    assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
+    last = f"journalctl -u {UNIT} -n 1 --no-pager"
+    guest.run(f"until {last} | grep -q 'on: balance'; do sleep 1; done", LIMIT_S)
+    assert shown(guest, "MainPID")["MainPID"] == before
+    assert sched_ext(guest).state == "enabled"
+
+
+def test_it_outlives_a_pause_of_the_vm(guest):
+    start(guest)
+    before = shown(guest, "MainPID", "NRestarts")
+    guest.pause(300)
+    wait_until(guest, lambda: published(guest, LOADED_AGAIN) == 1, "the second load")
+    assert sched_ext(guest).state == "enabled"
+    assert shown(guest, "MainPID", "NRestarts") == before
+
+
+@pytest.mark.parametrize("signal", ["KILL", pytest.param("ABRT", marks=pytest.mark.long)])
+def test_it_comes_back_when_the_daemon_is_killed(guest, signal):
+    start(guest)
+    before = shown(guest, "MainPID", "NRestarts")
+    assert guest.run(f"kill -{signal} {before['MainPID']}").rc == 0
+    wait_until_shown(guest, "NRestarts", f"^{int(before['NRestarts']) + 1}$")
+    wait_until_shown(guest, "SubState", "^running$")
+    assert sched_ext(guest).state == "enabled"
+
+
+@pytest.mark.parametrize("signal", ["TERM", pytest.param("INT", marks=pytest.mark.long)])
+def test_it_stays_down_when_it_is_asked_to_end(guest, signal):
+    start(guest)
+    assert guest.run(f"kill -{signal} $(systemctl show -P MainPID scx_vaware)").rc == 0
+    wait_until_shown(guest, "ActiveState", "^inactive$")
+    expect_it_stays_down(guest, "inactive")
+
+
+def expect_it_stays_down(vm: Vm, state: str) -> None:
+    """Fail unless the unit is in `state` for longer than RestartSec."""
+    later = vm.run("sleep 7; systemctl show -P ActiveState scx_vaware", LIMIT_S)
+    assert later.output == f"{state}\n"
+    assert sched_ext(vm).state == "disabled"
+
+
+def test_ejections_are_counted_over_restarts(guest):
+    # As the process that was ejected leaves it.
+    assert guest.run("echo 2 >/run/scx_vaware/ejections", LIMIT_S).rc == 0
+    start(guest)
+    assert value(guest.run(METRICS, LIMIT_S).output, "scx_vaware_ejections_total") == 2
+
+
+def test_stop_brings_the_kernels_own_scheduler_back(guest):
+    start(guest)
+    assert guest.run("systemctl stop scx_vaware", LIMIT_S).rc == 0
+    assert sched_ext(guest).state == "disabled"
+    assert shown(guest, "Result")["Result"] == "success"
+
+
+def test_it_stays_down_when_an_operator_ends_it(guest):
+    start(guest)
+    assert guest.run("echo S >/proc/sysrq-trigger").rc == 0
+    wait_until_shown(guest, "ActiveState", "^failed$")
+    assert shown(guest, "ExecMainStatus")["ExecMainStatus"] == "87"
+    journal = guest.run("journalctl -u scx_vaware --no-pager | tail", LIMIT_S).output
+    assert "the kernel's own scheduler is back" in journal
+    expect_it_stays_down(guest, "failed")

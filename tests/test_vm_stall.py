@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A true stall is an ejection, also where the daemon could not run either, as in a pause."""
+
+import re
+
+import pytest
+
+from guest_scheduler import (
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    kernel_complaints,
+    on_kernels,
+    sched_ext,
+    tool,
+)
+
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+WATCHDOG_S = 30  # the kernel's: it ejects a scheduler after that
+# A vCPU that spins for all that time is emulated for all that time.
+STARVED = "floating:2+quota:5/50"
+
+
+def test_a_true_stall_is_an_ejection(scheduler):
+    """The daemon cannot run either, as in a pause. Its end is the last of this scheduler."""
+    guest, said_before = scheduler.vm, len(scheduler.output)
+    guest.shape(STARVED)
+    waiting = guest.spawn("while sleep 0.1; do :; done")
+    starved = guest.run(tool("starve.py", WATCHDOG_S + 15), LIMIT_S)
+    assert starved.rc == 0, starved.output
+    ended = scheduler.wait()
+    waiting.kill()
+    waiting.wait(LIMIT_S)
+    complaints = "\n".join(kernel_complaints(guest))
+    said = ended.output[said_before:]
+    assert ended.rc == 86, f"{said}\n{complaints}"
+    assert re.search(r"stall|watchdog", said), said
+    assert "paused" not in said
+    assert re.search(r"vaware: vcpu=\d+ class=\d+ queued_us=\d{7,}", said), "no report of ours"
+    assert sched_ext(guest).state == "disabled"
