@@ -146,6 +146,7 @@ glib headers (the same)|libglib2.0-dev|has_lib glib-2.0
 pixman headers (the same)|libpixman-1-dev|has_lib pixman-1
 libfdt headers (the same)|libfdt-dev|[ -e /usr/include/libfdt.h ]
 venv for /usr/bin/python3 (the same)|python3-venv|has_python_module ensurepip
+key of Debian's archive (the same)|debian-archive-keyring|[ -e /usr/share/keyrings/debian-archive-keyring.gpg ]
 END
     needs_load
 }
@@ -395,7 +396,7 @@ require_rust() {
 # QEMU with virtual time, built from the distribution's source. The lab does without it, by wall time.
 build_emulator() {
     [[ $group =~ ^(lab|test)$ ]] || return 0
-    "$repo/eval/lab/vtime/build.sh" >/dev/null ||
+    "$repo/eval/lib/vlab/vtime/build.sh" >/dev/null ||
         say 'So lab VMs run by wall time, as slowly and unevenly as this machine emulates them.'
 }
 

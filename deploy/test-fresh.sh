@@ -194,7 +194,8 @@ rust=$(realpath "${VAWARE_FRESH_RUST:-$(rustc --print sysroot)}")
 environment=(HOME=/root USER=root LANG=C.UTF-8 TERM="${TERM:-dumb}" DEBIAN_FRONTEND=noninteractive
     PATH="$RUST/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" FOR="${FOR:-20s}")
 [ -z "$kernels" ] || environment+=("VAWARE_LAB_KERNELS=$KERNELS")
-for variable in http_proxy https_proxy no_proxy; do
+: "${VAWARE_DEBIAN_MIRROR:=$(distribution=debian mirror)}" # for the source of QEMU on other systems
+for variable in http_proxy https_proxy no_proxy VAWARE_DEBIAN_MIRROR; do
     [ -z "${!variable:-}" ] || environment+=("$variable=${!variable}")
 done
 
