@@ -15,7 +15,7 @@ from guest_scheduler import (
     wait_until,
 )
 from vlab.truth import difference
-from workloads import programs, sync
+from workloads import programs, spinners, sync
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 BASE = ["preempt", "sync"]  # balance would help a stuck queue as well, later
@@ -73,7 +73,7 @@ def work(vm, command):
 
 def spun(vm, task, seconds=WORK_S):
     """The work that a single spinner does."""
-    done = vm.run(tool("spinners.py", seconds, task), LIMIT_S)
+    done = vm.run(spinners.command(seconds, task), LIMIT_S)
     assert done.rc == 0, done.output
     return json.loads(done.output.splitlines()[-1])[0]["turns"]
 
@@ -129,7 +129,7 @@ def test_ivh_leaves_a_vcpu_before_it_is_stopped(scheduler):
         return harvested_s() - before_s > 1
 
     def decided():
-        worker = guest.spawn(tool("spinners.py", LIMIT_S, "any"))
+        worker = guest.spawn(spinners.command(LIMIT_S, "any"))
         wait_until(guest, is_on, "a verdict for ivh")
         worker.kill()
         worker.wait(LIMIT_S)

@@ -16,6 +16,7 @@ from guest_scheduler import (
     wait_until,
 )
 from prometheus_tools import promtool, value
+from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
@@ -29,7 +30,7 @@ def test_metrics_follow_what_happens(scheduler):
     guest = scheduler.vm
     guest.shape("packed:2+hog")  # half of the core, while its pair idles
     began_ns, before = guest.clock.now_ns(), guest.run(METRICS, LIMIT_S).output
-    assert guest.run(tool("spinners.py", SPIN_S, "vcpu=0"), LIMIT_S).rc == 0
+    assert guest.run(spinners.command(SPIN_S, "vcpu=0"), LIMIT_S).rc == 0
     passed_s, after = (guest.clock.now_ns() - began_ns) / 1e9, guest.run(METRICS, LIMIT_S).output
     promtool("check", "metrics", stdin=after)
 

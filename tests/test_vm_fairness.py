@@ -7,6 +7,7 @@ import pytest
 
 from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, tool
 from vlab.truth import difference
+from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 MEASURE_S = 5
@@ -16,8 +17,8 @@ WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
 
 def spin(vm, *tasks, seconds=MEASURE_S):
-    """Let tasks spin together (see guest/spinners.py); returns what each of them got."""
-    done = vm.run(tool("spinners.py", seconds, *tasks), seconds + LIMIT_S)
+    """Let tasks spin together (see workloads.spinners); returns what each of them got."""
+    done = vm.run(spinners.command(seconds, *tasks), seconds + LIMIT_S)
     assert done.rc == 0, done.output
     return json.loads(done.output.splitlines()[-1])
 

@@ -10,6 +10,7 @@ import json
 import pytest
 
 from guest_scheduler import ALL_KERNELS, LIMIT_S, decisions, on_kernels, sched_ext, tool
+from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
 MESSAGES = "hackbench --pipe --groups 2 --loops 100"
@@ -58,7 +59,7 @@ def test_it_stays_while_a_vcpu_goes_and_comes_back(scheduler):
 
 def test_nobody_starves_in_an_overcommitted_mix(scheduler):
     guest = scheduler.vm
-    probes = guest.spawn(tool("spinners.py", MIX_S, *PROBES.values()))
+    probes = guest.spawn(spinners.command(MIX_S, *PROBES.values()))
     mix = guest.run(tool("mix.sh", MIX_S), MIX_S + LIMIT_S)
     told = probes.wait(LIMIT_S)
     assert mix.rc == 0, mix.output

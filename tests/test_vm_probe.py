@@ -10,17 +10,17 @@ from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
     SHAPE,
-    TOOLS,
     boot,
     on_kernels,
     published,
     wait_until,
 )
 from vlab import truth
+from workloads import spinners
 
 pytestmark = pytest.mark.vm
 TOLERANCE = 0.1
-SPINNERS = f"{TOOLS / 'spinners.py'} {LIMIT_S} vcpu=0 vcpu=1 vcpu=2 vcpu=3"
+SPINNERS = spinners.command(LIMIT_S, "vcpu=0", "vcpu=1", "vcpu=2", "vcpu=3")
 
 
 def probe(vm, *arguments, code=0):
@@ -49,12 +49,12 @@ def assert_shares_match(vm, *arguments):
 @pytest.mark.parametrize("shape", [SHAPE, f"{SHAPE}+quota:10/20"])
 def test_shares_of_busy_vcpus_are_those_of_the_host(guest, shape):
     guest.shape(shape)
-    spinners = guest.spawn(SPINNERS)
+    work = guest.spawn(SPINNERS)
     try:
         assert_shares_match(guest, "--duration", "4")
     finally:
-        spinners.kill()
-        spinners.wait(LIMIT_S)
+        work.kill()
+        work.wait(LIMIT_S)
 
 
 @on_kernels(DEFAULT_KERNEL)
@@ -106,9 +106,9 @@ def test_without_sched_ext_it_probes_and_the_scheduler_says_why_it_does_not_load
     vm = boot("6.1", binary, vcpus=2, shape="honest")
     try:
         vm.shape("floating:1+quota:30/100")
-        spinners = vm.spawn(f"{TOOLS / 'spinners.py'} {LIMIT_S} vcpu=0 vcpu=1")
+        work = vm.spawn(spinners.command(LIMIT_S, "vcpu=0", "vcpu=1"))
         found = probe(vm, "--duration", "4", "--check", "'share>=0.8'", code=3)
-        spinners.kill()
+        work.kill()
         nonsense = vm.run(f"{BINARY} probe --check share", LIMIT_S)
         refused = vm.run(BINARY, LIMIT_S)
     finally:

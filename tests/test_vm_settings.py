@@ -5,7 +5,8 @@ import json
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels, tool
+from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels
+from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 SCHED_EXT = 7
@@ -38,6 +39,6 @@ def test_partial_mode_takes_only_tasks_that_ask_for_it(guest):
     assert guest.run(f"cat >/tmp/ask.py <<'END'\n{CAN_ASK}\nEND").rc == 0
     with GuestScheduler(guest, "--partial"):
         assert guest.run("python3 -S /tmp/ask.py").output == "0 0\n7 1\n0 0\n"
-        spun = guest.run(tool("spinners.py", 2, "vcpu=1", "policy=ext"))
+        spun = guest.run(spinners.command(2, "vcpu=1", "policy=ext"))
         assert spun.rc == 0, spun.output
         assert all(task["turns"] for task in json.loads(spun.output.splitlines()[-1]))

@@ -13,7 +13,7 @@ import signal
 from dataclasses import dataclass
 
 from compare import arms
-from vlab import Handle, Vm, accel, kernels, tool, truth
+from vlab import Handle, Vm, accel, find_kernel, tool, truth
 from vlab.clock import VIRTUAL
 from vlab.virtual_time import Options
 
@@ -69,7 +69,7 @@ def main() -> int:
 
     def act() -> int:
         scheduler = arms.find_binary("scx_vaware")
-        clock = accel.best_clock(kernels.find(options.kernel))
+        clock = accel.best_clock(find_kernel(options.kernel))
         with Vm(
             options.kernel,
             options.vcpus,

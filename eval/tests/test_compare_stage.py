@@ -123,7 +123,7 @@ def booted(monkeypatch, tmp_path) -> list[BootedVm]:
     monkeypatch.setattr(stage.host, "qemu", lambda: SimpleNamespace(version="10"))
     monkeypatch.setattr(stage.accel, "choose", lambda kernel, clock: "tcg")
     monkeypatch.setattr(stage.accel, "best_clock", lambda kernel: "virtual")
-    monkeypatch.setattr(stage.kernels, "find", find)
+    monkeypatch.setattr(stage, "find_kernel", find)
     return BootedVm.booted
 
 

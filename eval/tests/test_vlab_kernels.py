@@ -3,7 +3,7 @@
 
 import pytest
 
-from vlab import LabError, kernels, mirror
+from vlab import LabError, find_kernel, kernels, mirror
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def collection(tmp_path, monkeypatch):
         if initrd:
             (where / "initrd").touch()
 
-    def download(name, cache):
+    def download(name, cache, fault):
         raise LabError(f"downloads {name}", 69)
 
     monkeypatch.setenv("VAWARE_LAB_KERNELS", str(tmp_path / "collection"))
@@ -31,20 +31,20 @@ def collection(tmp_path, monkeypatch):
 def test_default_is_the_preferred_series(collection):
     for release in ("7.3.4-cloud", "7.2.13-cloud", "6.12.1"):
         collection(release)
-    assert kernels.find().release == "7.2.13-cloud"
+    assert find_kernel().release == "7.2.13-cloud"
 
 
 def test_default_is_else_the_newest_with_sched_ext(collection):
     collection("6.12.9")
     collection("6.14.1")
     collection("7.4.0", sched_ext=False)
-    assert kernels.find().release == "6.14.1"
+    assert find_kernel().release == "6.14.1"
 
 
 def test_a_prefix_ends_at_the_end_of_a_number(collection):
     collection("6.12.117")
     collection("6.1.0-56", sched_ext=False, initrd=True)
-    found = kernels.find("6.1")
+    found = find_kernel("6.1")
     assert found.release == "6.1.0-56"
     assert found.initrd and not found.sched_ext
 
@@ -52,34 +52,34 @@ def test_a_prefix_ends_at_the_end_of_a_number(collection):
 def test_a_prefix_takes_the_newest_that_it_fits(collection):
     collection("7.2.9-cloud")
     collection("7.2.13-cloud")
-    assert kernels.find("7.2").release == "7.2.13-cloud"
+    assert find_kernel("7.2").release == "7.2.13-cloud"
 
 
 def test_a_folder_is_taken_as_it_is(collection, tmp_path):
     collection("mine", folder=tmp_path / "elsewhere")
-    assert kernels.find(str(tmp_path / "elsewhere/mine")).release == "mine"
+    assert find_kernel(str(tmp_path / "elsewhere/mine")).release == "mine"
 
 
 def test_the_named_folder_wins_over_the_cache(collection, tmp_path):
     collection("7.2.1")
     collection("7.2.1", folder=kernels.cache())
-    assert kernels.find("7.2").vmlinuz.is_relative_to(tmp_path / "collection")
+    assert find_kernel("7.2").vmlinuz.is_relative_to(tmp_path / "collection")
 
 
 def test_what_is_not_at_hand_is_downloaded(collection):
     collection("7.2.1")
     with pytest.raises(LabError, match="downloads 7.3"):
-        kernels.find("7.3")
+        find_kernel("7.3")
 
 
 def test_a_name_that_means_nothing_is_refused(collection):
     with pytest.raises(LabError) as error:
-        kernels.find("newest")
+        find_kernel("newest")
     assert error.value.exit_code == 64
 
 
 def test_an_empty_folder_is_refused(collection, tmp_path):
     with pytest.raises(LabError) as error:
-        kernels.find(str(tmp_path))
+        find_kernel(str(tmp_path))
     assert error.value.exit_code == 64
     assert "vmlinuz and config" in error.value.message

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from vlab import LabError, Vm, accel, kernels, tool
+from vlab import LabError, Vm, accel, find_kernel, tool
 from vlab.clock import VIRTUAL, WALL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 from vlab.tool import make_parser, positive
@@ -174,7 +174,7 @@ def _is_in_lab(options: argparse.Namespace) -> bool:
 
 
 def _clock(options: argparse.Namespace) -> str:
-    return options.clock or accel.best_clock(kernels.find(options.kernel))
+    return options.clock or accel.best_clock(find_kernel(options.kernel))
 
 
 def _arms(options: argparse.Namespace, has_haltpoll: bool = False) -> list[Arm]:

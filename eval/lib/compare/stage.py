@@ -15,8 +15,8 @@ from vlab import (
     LabError,
     Vm,
     accel,
+    find_kernel,
     host,
-    kernels,
     presets,
     shapes,
     truth,
@@ -165,7 +165,7 @@ class LabStage(Stage):
 
     def __enter__(self) -> "LabStage":
         self._kernels: dict[str, Kernel] = {
-            name: kernels.find(name or self._kernel) for name, _ in self._boots
+            name: find_kernel(name or self._kernel) for name, _ in self._boots
         }
         self._vms: dict[tuple[str, str], Vm] = {}  # by arm.boot
         self._seed = 0

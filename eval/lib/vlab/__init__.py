@@ -7,7 +7,7 @@ from .clocks import Alignment
 from .errors import CommandTimeout, LabError
 from .kernels import Kernel
 from .truth import InactivePeriods, VcpuTruth
-from .vm import Vm
+from .vm import Vm, find_kernel
 
 __all__ = [
     "Alignment",
@@ -20,6 +20,7 @@ __all__ = [
     "Result",
     "VcpuTruth",
     "Vm",
+    "find_kernel",
     "kernels",
     "shapes",
     "truth",

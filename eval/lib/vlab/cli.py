@@ -24,7 +24,7 @@ from . import (
 )
 from .clock import CLOCKS, VIRTUAL
 from .errors import EX_USAGE, LabError
-from .vm import Vm
+from .vm import Vm, find_kernel
 
 VLAB = Path(__file__).parents[2] / "vlab"
 EPILOG = f"""\
@@ -148,7 +148,7 @@ def _add_vm_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _vm(args: argparse.Namespace) -> Vm:
-    clock = args.clock or accel.best_clock(kernels.find(args.kernel))
+    clock = args.clock or accel.best_clock(find_kernel(args.kernel))
     known = vtime_presets if clock == VIRTUAL else presets
     preset = known.find(args.shape, args.vcpus)
     if clock != VIRTUAL and (len(preset.phases) > 1 or preset.neighbours):

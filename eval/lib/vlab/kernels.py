@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which kernel the guest boots: a folder, one of a collection, or a stock one from the mirror."""
+"""Which kernels are at hand for the guest: folders, those of a collection, and downloaded ones."""
 
 import os
 import re
@@ -43,11 +43,10 @@ def all() -> list[Kernel]:
     return sorted(found.values(), key=lambda kernel: version(kernel.release), reverse=True)
 
 
-def find(name: str | None = None) -> Kernel:
+def at_hand(name: str | None = None) -> Kernel | None:
     """Find a kernel by folder, release or release prefix ("6.12"); None for the default one.
 
-    What is not at hand is downloaded from the distribution's mirror into the cache. Raises
-    LabError: 64 for a name that means nothing, 69 if no such kernel can be had.
+    Returns None if no such kernel is at hand. Raises LabError (64) for a name that means nothing.
     """
     if name and "/" in name:
         kernel = read(Path(name))
@@ -61,12 +60,7 @@ def find(name: str | None = None) -> Kernel:
             f"'{name}' is not a kernel; give a release such as 7.2 (see vlab kernels), or a folder",
             EX_USAGE,
         )
-    chosen = choose(all(), name)
-    if not chosen:
-        from . import mirror  # which boots what it finds, and so needs this module
-
-        chosen = read(mirror.download(name, cache()))
-    return chosen
+    return choose(all(), name)
 
 
 def choose(kernels: list[Kernel], name: str | None) -> Kernel | None:

@@ -11,10 +11,11 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import btf, initrd, kernels
+from . import initrd, kernels
 from .errors import EX_UNAVAILABLE, LabError, notice
 
 
@@ -62,10 +63,11 @@ WANTED = ("SCHED_CLASS_EXT", "DEBUG_INFO_BTF", "VIRTIO_PCI", "VIRTIO_CONSOLE", "
 TRIES = 5
 
 
-def download(name: str | None, cache: Path) -> Path:
+def download(name: str | None, cache: Path, fault: Callable[[Path], str]) -> Path:
     """Download the newest fitting release that `name` matches into `cache`; returns its folder.
 
-    A whole release name is taken even if no scheduler can load on it (a case for tests). Raises
+    `fault` tries the kernel in a folder and says what is wrong with it, or nothing. A
+    whole release name is taken even if no scheduler can load on it (a case for tests). Raises
     LabError (69) if there is none, with what was tried.
     """
     archive, address = _archive(name)
@@ -77,7 +79,7 @@ def download(name: str | None, cache: Path) -> Path:
         for release in releases[:TRIES]:
             notice(f"trying kernel {release} from {apt.mirror}.")
             folder = Path(temporary) / "kernels" / release
-            reason = apt.fetch(release, folder) or _missing_options(folder) or _fault(folder)
+            reason = apt.fetch(release, folder) or _missing_options(folder) or fault(folder)
             if reason and release == name and (folder / "vmlinuz").exists():
                 notice(f"{release} is taken because you named it, although {reason}.")
                 reason = ""
@@ -206,19 +208,3 @@ def _missing_options(folder: Path) -> str:
     config = (folder / "config").read_text()
     missing = [option for option in WANTED if f"CONFIG_{option}=y\n" not in config]
     return f"it is built without {', '.join(missing)}" if missing else ""
-
-
-def _fault(folder: Path) -> str:
-    """Boot it and look at its BTF: returns what is wrong, or nothing."""
-    from .vm import Vm  # which finds its kernel by way of this module
-
-    blob = folder.parent / "btf"
-    try:
-        with Vm(str(folder), vcpus=1, memory_mib=1024, shape="floating:1") as vm:
-            vm.get("/sys/kernel/btf/vmlinux", blob)
-        bad = btf.malformed_kfuncs(blob.read_bytes())
-    except (LabError, ValueError) as why:
-        return f"its trial failed ({why})"
-    if bad:
-        return f"its BTF is malformed for schedulers ({len(bad)} kfuncs, such as {bad[0]})"
-    return ""

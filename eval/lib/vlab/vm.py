@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 
-from . import accel, host, kernels, presets, shapes, virtual_time, virtual_truth
+from . import accel, btf, host, kernels, mirror, presets, shapes, virtual_time, virtual_truth
 from .channel import ClockReading, Handle, Result
 from .clock import VIRTUAL, WALL, VirtualClock, WallClock
 from .clocks import best_reading
@@ -31,7 +31,7 @@ CLOCK_S = 60  # for one answer of the guest's clock
 class Vm:
     """A VM with shaped vCPUs; a context manager, or `up()` and `down()`.
 
-    kernel: see kernels.find. shape: see shapes.GRAMMAR. append: more kernel command line.
+    kernel: see find_kernel. shape: see shapes.GRAMMAR. append: more kernel command line.
     shares: host folders that the guest may write, at the same path. name: shown by `vlab list`.
     clock: of clock.CLOCKS. virtual: how a virtual clock runs, and what of KVM's interface the guest
     has by it, such as the steal clock.
@@ -63,7 +63,7 @@ class Vm:
         else:
             describe(_phases(shape), vcpus)
         host.require_root()
-        self.kernel = kernels.find(kernel)
+        self.kernel = find_kernel(kernel)
         self.vcpus = vcpus
         self.accel = ""
         self._memory_mib = memory_mib
@@ -304,3 +304,28 @@ def _copy_on_host(source: Path, target: Path) -> None:
             shutil.copy2(source, target)
     except OSError as why:
         raise LabError(f"cannot copy to {target}: {why.strerror}; check the path") from None
+
+
+def find_kernel(name: str | None = None) -> kernels.Kernel:
+    """Find a kernel as kernels.at_hand does; what is not at hand comes from the mirror.
+
+    Raises LabError: 64 for a name that means nothing, 69 if no such kernel can be had.
+    """
+    chosen = kernels.at_hand(name)
+    if not chosen:
+        chosen = kernels.read(mirror.download(name, kernels.cache(), _fault))
+    return chosen
+
+
+def _fault(folder: Path) -> str:
+    """Boot the kernel and look at its BTF: returns what is wrong, or nothing."""
+    blob = folder.parent / "btf"
+    try:
+        with Vm(str(folder), vcpus=1, memory_mib=1024, shape="floating:1") as vm:
+            vm.get("/sys/kernel/btf/vmlinux", blob)
+        bad = btf.malformed_kfuncs(blob.read_bytes())
+    except (LabError, ValueError) as why:
+        return f"its trial failed ({why})"
+    if bad:
+        return f"its BTF is malformed for schedulers ({len(bad)} kfuncs, such as {bad[0]})"
+    return ""

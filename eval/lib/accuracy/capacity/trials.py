@@ -7,14 +7,12 @@ import statistics
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from vlab import Vm, tool, truth
+from workloads import spinners
 
-REPO = Path(__file__).parents[4]
 BINARY = tool.built("release/scx_vaware")
 IN_GUEST = "/tmp/scx_vaware"
-SPINNERS = REPO / "tests/guest/spinners.py"
 LIMIT_S = 120
 SETTLE_S = 0.5  # from a change of shape or load to the first look at it
 REFERENCE_S = 3
@@ -56,14 +54,14 @@ def busy(vm: Vm, is_busy: bool = True) -> Iterator[None]:
         time.sleep(SETTLE_S)
         yield
         return
-    tasks = " ".join(f"vcpu={vcpu}" for vcpu in range(vm.vcpus))
-    spinners = vm.spawn(f"{SPINNERS} {LIMIT_S} {tasks}")
+    tasks = [f"vcpu={vcpu}" for vcpu in range(vm.vcpus)]
+    work = vm.spawn(spinners.command(LIMIT_S, *tasks))
     try:
         time.sleep(2 * SETTLE_S)
         yield
     finally:
-        spinners.kill()
-        spinners.wait(LIMIT_S)
+        work.kill()
+        work.wait(LIMIT_S)
 
 
 def shares(vm: Vm, seconds: float) -> list[float]:
@@ -138,8 +136,8 @@ def work(vm: Vm, probing: bool, seconds: float = 8) -> dict:
     vm.shape("honest")
     probe = vm.spawn(f"exec {IN_GUEST} probe --watch --json >/dev/null") if probing else None
     time.sleep(SETTLE_S)
-    tasks = " ".join(f"vcpu={vcpu}" for vcpu in range(vm.vcpus))
-    done = vm.run(f"{SPINNERS} {seconds} {tasks}", LIMIT_S)
+    tasks = [f"vcpu={vcpu}" for vcpu in range(vm.vcpus)]
+    done = vm.run(spinners.command(seconds, *tasks), LIMIT_S)
     if probe:
         probe.kill()
         probe.wait(LIMIT_S)
