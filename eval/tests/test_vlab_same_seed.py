@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vlab import Vm, kernels, virtual_time
+from vlab import Vm, find_kernel, virtual_time
 from vlab.clock import VirtualClock
 from vlab.presets import Phase
 from vlab.shaping import VirtualShaper
@@ -32,7 +32,7 @@ def schedule(folder: Path, seed: int) -> str:
         *virtual_time.command(options),
         *["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"],
         *["-smp", "4", "-m", "512M", "-initrd", str(initrd)],
-        *["-kernel", str(kernels.find("7.2").vmlinuz)],
+        *["-kernel", str(find_kernel("7.2").vmlinuz)],
         *["-append", "rdinit=/init quiet clocksource=tsc tsc=reliable panic=-1"],
     ]
     env = os.environ | virtual_time.environment(options, folder / "clock")
