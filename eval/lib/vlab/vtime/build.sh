@@ -64,7 +64,9 @@ fetch() {
             awk -v codename="$codename" '$2 == codename { print $1; exit }')
     else
         codename=trixie
-        mirror=${VAWARE_DEBIAN_MIRROR:-http://deb.debian.org/debian}
+        mirror=${VAWARE_DEBIAN_MIRROR-}
+        [ -n "$mirror" ] ||
+            echo 'This system has no source of it: set VAWARE_DEBIAN_MIRROR to the address of a mirror of Debian.' >&2
     fi
     [ -n "$mirror" ] && [ -e "$keyring" ] || return 1
     mkdir -p "$own/lists/partial" "$own/cache/archives/partial"
