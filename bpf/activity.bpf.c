@@ -173,28 +173,16 @@ static bool activity_wants_beat(const struct vcpu_ctx *v, u64 now)
 	       !activity_tick_suffices(v->activity.tick_due_ns, tick_ns, now);
 }
 
-/* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
-static u64 activity_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
+void activity_want_beat(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	if (v->activity.timer_due_ns > now)
-		return v->activity.timer_due_ns + BEAT_LATE_NS;
-	if (!ticks || !v->activity.tick_due_ns)
-		return 0;
-	v->activity.tick_due_ns = activity_tick_after_ns(v->activity.tick_due_ns, tick_ns, now);
-	return v->activity.tick_due_ns + BEAT_LATE_NS;
-}
-
-/* Add a beat on @cpu in BEAT_NS. */
-static int activity_add_beat(s32 cpu, u64 now)
-{
-	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct beat_timer *b;
 	u32 key = cpu;
 
+	if (!activity_wants_beat(v, now))
+		return;
 	b = bpf_map_lookup_elem(&beat_timers, &key);
-	if (v && b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
+	if (b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
 		v->activity.timer_due_ns = now + BEAT_NS;
-	return 0;
 }
 
 /* The timer of vCPU @cpu has run out. */
@@ -214,8 +202,7 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 	beat_when_due(a, v, *cpu, now);
 	v->activity.softirqs = long_softirqs();
 	v->activity.timer_due_ns = 0;
-	if (activity_wants_beat(v, now))
-		activity_add_beat(*cpu, now);
+	activity_want_beat(*cpu, v, now);
 	a->due_ns = activity_due_ns(v, v->run.class != VAWARE_CLASS_NONE, now);
 	vaware_between_ticks(*cpu, now);
 	return 0;
@@ -234,7 +221,6 @@ int activity_init(s32 cpu)
 	if (!a || !v || !b)
 		return -ENOENT;
 	a->since_ns = now_ns();
-	v->activity.woke_ns = a->since_ns;
 	v->activity.spans_faded_ns = a->since_ns;
 	v->activity.long_preemptions_apart_ns = BEATS_QUIET_NS;
 	v->activity.steal_clock_ns = steal_clock_ns(cpu);
@@ -254,8 +240,7 @@ int activity_tick(s32 cpu)
 		return 0;
 	beat_when_due(a, v, cpu, now);
 	v->activity.tick_due_ns = activity_tick_due_ns(v->activity.tick_due_ns, tick_ns, now);
-	if (activity_wants_beat(v, now))
-		activity_add_beat(cpu, now);
+	activity_want_beat(cpu, v, now);
 	a->due_ns = activity_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
 		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */
@@ -269,10 +254,11 @@ int activity_tick(s32 cpu)
 	return 0;
 }
 
-/* vCPU @cpu has nothing left to run. */
-static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+void activity_idle(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	if (a->state == VAWARE_STATE_IDLE)
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (!activity_on || !a || a->state == VAWARE_STATE_IDLE)
 		return;
 	activity_seen(a, v, cpu, now);
 	fade(a, v, now);
@@ -283,26 +269,22 @@ static void fall_idle(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 	a->due_ns = 0;
 }
 
-/*
- * vCPU @cpu has something to run again. From its wake-up until now it may have waited for the
- * hypervisor: the waker has stamped when it was, and a steal clock counts the wait.
- */
-static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+void activity_wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
 {
 	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->activity.steal_clock_ns;
-	u64 wake_ns;
+	u64 wake_ns = v->wakeup.took_ns;
 
-	wakeup_end(v, now);
-	wake_ns = v->wakeup.took_ns;
 	v->wakeup.took_ns = 0;
 	v->activity.steal_clock_ns = clock_ns;
-	if (a->state == VAWARE_STATE_IDLE)
+	if (v->activity.woke_ns)
 		a->idle_ns += now - a->since_ns;
+	else /* it may have been busy before the scheduler was loaded */
+		taken_ns = 0;
 	a->state = VAWARE_STATE_ACTIVE;
 	a->since_ns = now;
 	a->last_seen_ns = now;
+	a->due_ns = 0;
 	v->activity.woke_ns = now;
-	a->due_ns = activity_due_ns(v, false, now);
 	a->clock_stolen_ns += taken_ns;
 	if (wake_ns) {
 		fade(a, v, now);
@@ -318,49 +300,6 @@ static void wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 
 		a->last_preemption_ns = now;
 		log_inactive_period(cpu, taken_ns, VAWARE_STEAL_WAKE);
 	}
-}
-
-void activity_idle(s32 cpu, bool idle)
-{
-	struct vaware_activity *a = activity_of(cpu);
-	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	u64 now = now_ns();
-
-	if (!activity_on || !a || !v || cpu != bpf_get_smp_processor_id())
-		return;
-	if (idle)
-		fall_idle(a, v, cpu, now);
-	else
-		wake_up(a, v, cpu, now);
-}
-
-void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	struct vaware_activity *a = activity_of(cpu);
-
-	if (!activity_on || !a)
-		return;
-	if (cpu == bpf_get_smp_processor_id()) {
-		if (a->state != VAWARE_STATE_ACTIVE) {
-			/* It was active before the scheduler was loaded. */
-			a->state = VAWARE_STATE_ACTIVE;
-			a->since_ns = now;
-			v->activity.steal_clock_ns = steal_clock_ns(cpu);
-		}
-		activity_seen(a, v, cpu, now);
-		if (activity_wants_beat(v, now))
-			activity_add_beat(cpu, now);
-		a->due_ns = activity_due_ns(v, true, now);
-	}
-	v->account.charged_steal_ns = a->stolen_ns;
-}
-
-void activity_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
-{
-	struct vaware_activity *a = activity_of(cpu);
-
-	if (activity_on && a && cpu == bpf_get_smp_processor_id())
-		a->due_ns = activity_due_ns(v, false, now);
 }
 
 void activity_offline(s32 cpu)

@@ -39,17 +39,62 @@ static inline void activity_seen(struct vaware_activity *a, const struct vcpu_ct
 	a->last_seen_ns = now;
 }
 
+/*
+ * Idle vCPU @cpu has something to run again. From its wake-up until now it may have waited for the
+ * hypervisor: the waker has stamped when it was, and a steal clock counts the wait.
+ */
+__hidden void activity_wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now);
+
+/* Have the timer of @cpu add a beat, if long stops are frequent there. */
+__hidden void activity_want_beat(s32 cpu, struct vcpu_ctx *v, u64 now);
+
+/* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
+static inline u64 activity_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
+{
+	if (v->activity.timer_due_ns > now)
+		return v->activity.timer_due_ns + BEAT_LATE_NS;
+	if (!ticks || !v->activity.tick_due_ns)
+		return 0;
+	v->activity.tick_due_ns = activity_tick_after_ns(v->activity.tick_due_ns, tick_ns, now);
+	return v->activity.tick_due_ns + BEAT_LATE_NS;
+}
+
 /* A task of ours is about to run on @cpu: a beat, and ticks are due from now on. */
-__hidden void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now);
+static inline void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (!activity_on || !a)
+		return;
+	if (cpu == bpf_get_smp_processor_id()) {
+		if (a->state == VAWARE_STATE_IDLE)
+			activity_wake_up(a, v, cpu, now);
+		else
+			activity_seen(a, v, cpu, now);
+		if (v->activity.long_preemption_ns)
+			activity_want_beat(cpu, v, now);
+		a->due_ns = activity_due_ns(v, true, now);
+	}
+	v->account.charged_steal_ns = a->stolen_ns;
+}
 
 /* No task of ours runs on @cpu any more: ticks are not ours to see. */
-__hidden void activity_stopping(s32 cpu, struct vcpu_ctx *v, u64 now);
+static inline void activity_stopping(s32 cpu, struct vcpu_ctx *v, u64 now)
+{
+	struct vaware_activity *a = activity_of(cpu);
+
+	if (activity_on && a && cpu == bpf_get_smp_processor_id())
+		a->due_ns = activity_due_ns(v, false, now);
+}
 
 /* A tick on @cpu, at which a task of ours runs. */
 int activity_tick(s32 cpu);
 
-/* vCPU @cpu, which this runs on, has nothing left to run (@idle), or something again. */
-__hidden void activity_idle(s32 cpu, bool idle);
+/*
+ * vCPU @cpu, which this runs on, has found nothing to run. It is idle until a task of ours runs: a
+ * real-time task of the kernel's, of which we are not told, counts as idle time.
+ */
+__hidden void activity_idle(s32 cpu, struct vcpu_ctx *v, u64 now);
 
 /* vCPU @cpu goes offline. */
 __hidden void activity_offline(s32 cpu);

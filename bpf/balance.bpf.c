@@ -5,7 +5,7 @@
 #include "balance.bpf.h"
 #include "rwc.bpf.h"
 
-__noinline int balance_pull(s32 cpu, u64 now)
+__noinline int balance_look(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u32 victim, waiting, own_waiting;
@@ -13,8 +13,7 @@ __noinline int balance_pull(s32 cpu, u64 now)
 	s32 offset;
 	u64 dsq_id;
 
-	if (!v || time_before(now, v->balance.next_ns) || !policy_on(VAWARE_POLICY_BALANCE) ||
-	    rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
+	if (!v || rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
 	v->balance.next_ns = now + BALANCE_INTERVAL_NS;
 	offset = waiting_next(v->balance.cursor + 1, 0, nr_vcpus, false);

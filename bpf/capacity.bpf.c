@@ -9,7 +9,7 @@
 
 __noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
-	const struct vaware_hints *in = hints_of(cpu);
+	const struct vaware_hints *in = some_flagged() ? hints_of(cpu) : NULL;
 	bool is_banned = rwc_banned(rwc_flags(cpu), class);
 	const struct cpumask *idle;
 	u32 i, best_capacity, effective_capacity;

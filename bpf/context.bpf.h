@@ -40,12 +40,12 @@ struct look_ctx {
 
 /* activity.bpf.c: what user space does not see of struct vaware_activity. */
 struct activity_ctx {
-	u64 woke_ns;		     /* when it last had something to run after it had been idle */
-	u64 busy_ns;		     /* for how long it has, on average */
-	u64 stop_ns;		     /* how long its preemptions are: activity_preemption_ns() */
-	u64 timer_due_ns;	     /* when its timer runs out; 0: not armed */
-	u64 long_preemption_ns;	     /* end of the last one that is worth timer beats; 0: none */
-	u64 long_preemption_busy_ns; /* the same by a clock that stands while the vCPU is idle */
+	u64 woke_ns; /* when it last had something to run after it had been idle; 0: never yet */
+	u64 busy_ns; /* for how long it has, on average */
+	u64 stop_ns; /* how long its preemptions are: activity_preemption_ns() */
+	u64 timer_due_ns;	       /* when its timer runs out; 0: not armed */
+	u64 long_preemption_ns;	       /* end of the last one that is worth timer beats; 0: none */
+	u64 long_preemption_busy_ns;   /* the same by a clock that stands while the vCPU is idle */
 	u64 long_preemptions_apart_ns; /* mean busy time between those */
 	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
 	u64 steal_clock_ns; /* steal clock at the last beat */

@@ -167,12 +167,12 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	wakeup_end(v, now);
 	expects = ivh_answer_source(v, now);
-	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, now))
+	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (dispatch_leaves(prev, cpu, now)) {
-			if (!take_own(cpu, v, false))
-				take_own(cpu, v, true);
+			if (!take_own(cpu, v, false) && !take_own(cpu, v, true))
+				activity_idle(cpu, v, now);
 			return;
 		}
 		if (dispatch_replace(prev, cpu, now))
@@ -187,4 +187,5 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);
+	activity_idle(cpu, v, now);
 }

@@ -16,6 +16,18 @@ struct {
 	__type(value, struct vaware_hints);
 } vcpu_hints SEC(".maps") __weak;
 
+/*
+ * Until this tick, as `valid_until_jiffies`, some vCPU has flags; 0: none has. Set by the daemon
+ * with the hints, so that a decision asks no more than this where there are none.
+ */
+extern u64 flagged_until_jiffies;
+
+/* Return true if the hints say of some vCPU that it is not like the others. */
+static inline bool some_flagged(void)
+{
+	return bpf_jiffies64() < flagged_until_jiffies;
+}
+
 /* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
 static inline struct vaware_hints *hints_of(s32 cpu)
 {

@@ -16,30 +16,23 @@ typedef long long s64;
 #endif
 
 /*
- * Policies that can be switched on and off at run time: bits of `policies` in main.bpf.c.
- * The base (queues, virtual deadlines, stealing by idle vCPUs, the wait bound) is always on.
+ * Policies, which go by what is known of the vCPUs; they can be switched on and off at run time:
+ * bits of `policies` in main.bpf.c. The base is always on: queues by virtual deadline, preemption,
+ * sync wake-ups, stealing, balancing, the wait bound.
  */
 enum vaware_policy {
-	/* A waking task with an earlier deadline takes the vCPU from one that has had its slice. */
-	VAWARE_POLICY_PREEMPT = 1 << 0,
-	/* A wakee follows a waker that is about to sleep, if no vCPU is idle or waking one is
-	 * costly.
-	 */
-	VAWARE_POLICY_SYNC = 1 << 1,
-	/* A busy vCPU takes work from a longer or stuck queue once in a while. */
-	VAWARE_POLICY_BALANCE = 1 << 2,
 	/* Latency-sensitive tasks go to the vCPU with the least expected delay (vSched's bvs). */
-	VAWARE_POLICY_BVS = 1 << 3,
+	VAWARE_POLICY_BVS = 1 << 0,
 	/* CPU-bound tasks leave a vCPU before it is stopped, for one that is awake (vSched's ivh).
 	 */
-	VAWARE_POLICY_IVH = 1 << 4,
+	VAWARE_POLICY_IVH = 1 << 1,
 	/* A wake-up that has not begun to run in time is hedged by waking a second vCPU. */
-	VAWARE_POLICY_RESCUE = 1 << 5,
+	VAWARE_POLICY_RESCUE = 1 << 2,
 	/* Stragglers serve best-effort work only, and one vCPU of a stack is used (vSched's rwc).
 	 */
-	VAWARE_POLICY_RWC = 1 << 6,
+	VAWARE_POLICY_RWC = 1 << 3,
 	/* CPU-bound tasks go to the vCPUs with the most capacity, on cores of their own first. */
-	VAWARE_POLICY_CAPACITY = 1 << 7,
+	VAWARE_POLICY_CAPACITY = 1 << 4,
 };
 
 /* What a policy on trial (ivh, rescue) has shown so far. */

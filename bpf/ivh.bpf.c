@@ -221,12 +221,8 @@ s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now
 	return -1;
 }
 
-bool ivh_answer_source(struct vcpu_ctx *v, u64 now)
+bool ivh_answer(struct vcpu_ctx *v, u32 claim, u64 now)
 {
-	u32 claim = v->ivh.claim;
-
-	if (!claim)
-		return false;
 	if (time_before(v->ivh.awake_ns, v->ivh.called_ns)) {
 		v->ivh.awake_ns = now;
 		kick(claim - 1, SCX_KICK_PREEMPT);

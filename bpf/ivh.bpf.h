@@ -32,6 +32,13 @@ __hidden s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v
  * Target, whenever it looks for work: tell the source that it is awake. Return true if it should
  * look again at once, because the task may come at any moment.
  */
-__hidden bool ivh_answer_source(struct vcpu_ctx *v, u64 now);
+__hidden bool ivh_answer(struct vcpu_ctx *v, u32 claim, u64 now);
+
+static inline bool ivh_answer_source(struct vcpu_ctx *v, u64 now)
+{
+	u32 claim = v->ivh.claim;
+
+	return claim && ivh_answer(v, claim, now);
+}
 
 #endif /* VAWARE_IVH_BPF_H */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that join the scheduler, and vCPUs that come, go, and fall idle.
+ * Tasks that join the scheduler, and vCPUs that come and go.
  */
 #include "activity.bpf.h"
 #include "queue.bpf.h"
@@ -66,9 +66,4 @@ void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 	scx_bpf_put_cpumask(online);
 	if (idle >= 0)
 		kick(idle, SCX_KICK_IDLE);
-}
-
-void BPF_STRUCT_OPS(vaware_update_idle, s32 cpu, bool idle)
-{
-	activity_idle(cpu, idle);
 }

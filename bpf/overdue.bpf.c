@@ -35,13 +35,11 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 	return false;
 }
 
-bool overdue_dispatch(s32 cpu, struct vcpu_ctx *v, u64 now)
+bool overdue_search(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	u32 other = v->overdue.cursor, i;
 	bool found;
 
-	if (time_before(now, v->overdue.next_ns))
-		return false;
 	/* The next queue that is not empty, by itself: here a hint that was lost would matter. */
 	bpf_for (i, 0, OVERDUE_SKIP) {
 		other = other + 1 < nr_vcpus ? other + 1 : 0;

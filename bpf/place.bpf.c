@@ -36,23 +36,21 @@ static bool any_idle(void)
 	return any;
 }
 
-/*
- * Claim an idle vCPU for @p, first the one it ran on last. Return it, or -EBUSY. The kernel's
- * search is by words of a mask: bounded for any number of vCPUs.
- */
-static s32 claim_idle(struct task_struct *p, s32 prev_cpu)
+/* Claim @cpu for @p, if it is idle. */
+static bool claim(const struct task_struct *p, s32 cpu)
 {
-	if (!any_idle())
-		return -EBUSY;
-	if (bpf_cpumask_test_cpu(prev_cpu, p->cpus_ptr) &&
-	    scx_bpf_test_and_clear_cpu_idle(prev_cpu))
-		return prev_cpu;
-	return scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
+}
+
+/* Return true if nothing is known by which one idle vCPU would be better than another. */
+static bool are_alike(u64 now)
+{
+	return !time_before(now, uneven_until_ns) && !best_effort_vcpus && !some_flagged();
 }
 
 /*
- * Return true if a task of @class that ran on @cpu last has to look at what the vCPUs are. Where
- * they are all alike there is nothing to choose.
+ * Return true if a task of @class that ran on @cpu last, which is not idle or not like the others,
+ * has to look at what the vCPUs are.
  */
 static bool has_to_look(s32 cpu, u32 class, u64 now)
 {
@@ -60,7 +58,7 @@ static bool has_to_look(s32 cpu, u32 class, u64 now)
 
 	if (bvs_looks(cpu, class, now) || rescue_looks(class))
 		return true;
-	if (!rwc_on() && !capacity_on())
+	if (!some_flagged() || (!rwc_on() && !capacity_on()))
 		return false;
 	in = hints_of(cpu);
 	return in && in->flags;
@@ -139,6 +137,11 @@ static void choose(struct task_struct *p, struct choice *to)
  */
 static void find_vcpu(struct task_struct *p, struct choice *to)
 {
+	if (are_alike(to->now) && claim(p, to->prev_cpu)) {
+		to->cpu = to->prev_cpu;
+		to->idle = true;
+		return;
+	}
 	if (has_to_look(to->prev_cpu, to->class, to->now)) {
 		choose(p, to);
 		if (to->cpu >= 0) {
@@ -149,15 +152,16 @@ static void find_vcpu(struct task_struct *p, struct choice *to)
 		}
 		count(VAWARE_RWC_FORCED);
 	}
-	to->cpu = claim_idle(p, to->prev_cpu);
+	/* The kernel's search is by words of a mask: bounded for any number of vCPUs. */
+	to->cpu = claim(p, to->prev_cpu) ? to->prev_cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	to->idle = to->cpu >= 0;
 }
 
 /* Let @p, which has woken, wait on the busy vCPU @cpu, or take it from the task that runs there. */
-static void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
-			 u64 enq_flags)
+static __always_inline void wake_on_busy(struct task_struct *p, struct task_ctx *t, s32 cpu,
+					 struct vcpu_ctx *v, u64 now, u64 enq_flags)
 {
-	u64 now = now_ns(), deadline = begin_wait(p, t, cpu, v, now);
+	u64 deadline = begin_wait(p, t, cpu, v, now);
 
 	if (!preempt_wakee(p, t, v, deadline, now)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
@@ -248,7 +252,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	v = vcpu_ctx_of(cpu);
 	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return cpu; /* to ops.enqueue, where the kernel says */
-	wake_on_busy(p, t, cpu, v, 0);
+	wake_on_busy(p, t, cpu, v, now, 0);
 	return vcpu_preempted(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
 }
 
@@ -327,7 +331,7 @@ static void wake_kthread(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 	struct running r = running_on(v, now);
 
 	if (r.class != VAWARE_CLASS_NONE && !vtime_before(deadline, queue_running_deadline(&r))) {
-		wake_on_busy(p, t, cpu, v, enq_flags);
+		wake_on_busy(p, t, cpu, v, now, enq_flags);
 		return;
 	}
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);
@@ -356,6 +360,6 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 	} else if (is_vcpu_kthread(p)) {
 		wake_kthread(p, t, cpu, v, enq_flags);
 	} else if (!unasked_to_idle(p, t, cpu, v, enq_flags)) {
-		wake_on_busy(p, t, cpu, v, enq_flags);
+		wake_on_busy(p, t, cpu, v, now_ns(), enq_flags);
 	}
 }

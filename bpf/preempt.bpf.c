@@ -21,8 +21,6 @@ bool preempt_wakee(struct task_struct *p, struct task_ctx *t, const struct vcpu_
 	struct running r;
 	u32 class;
 
-	if (!policy_on(VAWARE_POLICY_PREEMPT))
-		return false;
 	t->by_work = woken_by_work(now);
 	class = waiting_class(p, t);
 	if (class != task_class(p, t))

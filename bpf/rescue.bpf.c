@@ -154,14 +154,10 @@ s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 	return other;
 }
 
-bool rescue_take_over(struct vcpu_ctx *v)
+bool rescue_take(struct vcpu_ctx *v, s32 stuck)
 {
-	u32 stuck = v->rescue.from;
-
-	if (!stuck)
-		return false;
 	v->rescue.from = 0;
-	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(stuck - 1, false), 0)) {
+	if (!scx_bpf_dsq_move_to_local(vcpu_dsq(stuck, false), 0)) {
 		count(VAWARE_RESCUE_WON_FIRST);
 		return false;
 	}
@@ -209,14 +205,12 @@ __noinline int rescue_makes_way(s32 cpu)
 	return false;
 }
 
-void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s, u64 wait_ns,
-		    u64 now)
+void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s, u64 wait_ns,
+			u64 now)
 {
 	u32 with = t->rescue.arm == 2;
 	struct vaware_trial *trial = &rescue_trial;
 
-	if (!t->rescue.arm)
-		return;
 	t->rescue.arm = 0;
 	s->rescue_wait_ns[with] += wait_ns;
 	s->rescue_wakes[with]++;

@@ -11,9 +11,8 @@
 
 bool sync_may_follow(struct task_struct *p, u32 class, s32 cpu, u64 wake_flags)
 {
-	return (wake_flags & SCX_WAKE_SYNC) && policy_on(VAWARE_POLICY_SYNC) &&
-	       rwc_may_use(p, class, cpu) && !is_best_effort(p) && !in_interrupt() &&
-	       !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !waiting_at(cpu, false);
+	return (wake_flags & SCX_WAKE_SYNC) && rwc_may_use(p, class, cpu) && !is_best_effort(p) &&
+	       !in_interrupt() && !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) && !waiting_at(cpu, false);
 }
 
 bool sync_waker_first(const struct vcpu_ctx *v, u64 now)

@@ -18,7 +18,6 @@ from vlab.truth import difference
 from workloads import programs, spinners, sync
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
-BASE = ["preempt", "sync"]  # balance would help a stuck queue as well, later
 # vCPUs 2 and 3 are stopped for 80 ms of every 160; 0 and 1 share the other core.
 STOPS = "packed:2+duty:80/80@1"
 ROUNDS = 48  # of 130 ms: their wake-ups come at all phases of the stops
@@ -40,13 +39,13 @@ def without_and_with(scheduler, shape, policy, measure, once=IS_ENABLED):
 
     def switch_on(names):
         text = f"policies = {json.dumps(names)}"
-        scheduler.reconfigure(text, f"policies on: {','.join(names)}")
+        scheduler.reconfigure(text, f"policies on: {','.join(names) or 'none'}")
 
     scheduler.vm.shape(shape)
-    switch_on(BASE)
+    switch_on([])
     wait_until(scheduler.vm, lambda: published(scheduler.vm, once) == 1, once)
     without = measure()
-    switch_on([*BASE, policy])
+    switch_on([policy])
     with_it = measure()
     print(without, with_it)
     return without, with_it

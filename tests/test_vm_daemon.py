@@ -133,12 +133,12 @@ def test_limits_that_are_set_later_are_counted_and_named(scheduler):
 def test_a_reload_names_the_keys_that_it_ignores(scheduler):
     guest, ignored = scheduler.vm, "scx_vaware_config_keys_ignored_total"
     before = published(guest, ignored)
-    changed = 'policies = ["sync"]\nlisten = "127.0.0.1:9818"\nprobe_light_ms = 2000'
+    changed = 'policies = ["rescue"]\nlisten = "127.0.0.1:9818"\nprobe_light_ms = 2000'
     scheduler.reconfigure(changed, "probe_light_ms was changed")
     assert "listen was changed" in scheduler.output
     assert "policies was changed" not in scheduler.output
     page = guest.run(METRICS, LIMIT_S).output
-    assert value(page, 'scx_vaware_policy_enabled{policy="sync"}') == 1
+    assert value(page, 'scx_vaware_policy_enabled{policy="rescue"}') == 1
     assert value(page, 'scx_vaware_policy_enabled{policy="rwc"}') == 0
     assert value(page, ignored) == before + 2
     assert value(page, "scx_vaware_config_last_reload_success") == 0
@@ -205,4 +205,4 @@ def test_the_configuration_can_be_checked_and_shown_without_rights(guest):
     assert wrong.rc == 78 and "line 1" in wrong.output and "polices" in wrong.output
     show = guest.run(f"{AS_NOBODY} {BINARY} config show --policies sync --partial", LIMIT_S)
     assert show.rc == 0, show.output
-    assert 'policies = ["sync"]\n' in show.output and "partial = true\n" in show.output
+    assert 'policies = ["rescue"]\n' in show.output and "partial = true\n" in show.output

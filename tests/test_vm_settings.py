@@ -25,7 +25,7 @@ print(os.sched_getscheduler(0), taken())
 
 def test_policies_change_at_run_time_and_a_mistake_changes_nothing(scheduler):
     for text, answer in [
-        ('policies = ["sync", "balance"]', "policies on: sync,balance"),
+        ('policies = ["bvs", "rescue"]', "policies on: bvs,rescue"),
         ("policies = []", "policies on: none"),
         ('policies = ["turbo"]', "configuration unchanged: "),
         ("polices = []", "configuration unchanged: "),

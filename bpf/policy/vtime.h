@@ -20,6 +20,8 @@ static inline bool vtime_before(u64 a, u64 b)
 /* Return run time @run_ns of a task of @weight (1 to 10000, nice 0 = 100) as virtual time. */
 static inline u64 vtime_of_run(u64 run_ns, u32 weight)
 {
+	if (weight == WEIGHT_NICE_0) /* most tasks: no division */
+		return run_ns;
 	return run_ns * WEIGHT_NICE_0 / (weight ? weight : 1);
 }
 

@@ -370,3 +370,10 @@ def test_arms():
 )
 def test_callbacks_are_known_by_shortened_names(program, callback):
     assert bpfcost.callback(program) == callback
+
+
+def test_costs_are_of_the_scheduler_in_charge():
+    cost = bpfcost.Cost
+    before = {1: ("running", cost(10, 5000)), 2: ("running", cost(4, 400))}
+    after = {2: ("running", cost(6, 700)), 3: ("running", cost(1, 100)), 4: ("tick", cost(0, 0))}
+    assert bpfcost.difference(before, after) == {"running": cost(3, 400)}

@@ -16,7 +16,7 @@ from workloads import ParseError, Size
 
 REPO = Path(__file__).parents[2]
 SCENARIOS = list(catalogue.scenarios().values())
-POLICIES = ["preempt", "sync", "balance", "bvs", "rescue", "rwc", "capacity", "ivh"]
+POLICIES = ["bvs", "rescue", "rwc", "capacity", "ivh"]
 ESTIMATE = re.compile(r"-|(\d+\.\d\d)( \((\d+\.\d\d)-(\d+\.\d\d)\))?( \([a-z, ]+\))?")
 
 
@@ -70,7 +70,7 @@ def test_scenarios_and_their_rows_have_names_of_their_own():
 
 def test_a_part_is_judged_against_all_policies_but_it():
     texts = run.arm_texts(catalogue.scenarios()["vsched-fig15"], POLICIES)
-    kept = "preempt,sync,balance,bvs,rescue,rwc,capacity"
+    kept = "bvs,rescue,rwc,capacity"
     assert texts == ["eevdf", "scx_vaware", f"without-ivh=scx_vaware:--policies {kept}"]
 
 

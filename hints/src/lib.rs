@@ -64,6 +64,11 @@ impl VcpuHints {
         self.straggler || self.stacked
     }
 
+    /// Whether decisions have to tell it from others (a flag of `enum vaware_vcpu_flag`).
+    pub fn flagged(&self) -> bool {
+        self.banned() || self.uneven
+    }
+
     /// The struct that the kernel half reads, valid until the kernel's tick counter has this value.
     pub fn for_kernel(&self, valid_until_jiffies: u64) -> intf::vaware_hints {
         let mut candidates = [0; CANDIDATES];

@@ -234,7 +234,7 @@ impl Daemon<'_> {
     }
 
     /// What is done once a second.
-    fn round(&mut self, control: &mut Control, scheduler: &Scheduler) -> anyhow::Result<()> {
+    fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
         for failed in control.round(scheduler, &self.telemetry)? {
             self.outputs.tell(&failed.news);
         }

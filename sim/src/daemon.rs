@@ -19,6 +19,10 @@ impl Sim {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
                 unsafe { *inputs = told.for_kernel(u64::MAX) };
+                if told.flagged() {
+                    // SAFETY: a plain variable, in one thread.
+                    unsafe { shim::flagged_until_jiffies = u64::MAX };
+                }
             }
         }
     }

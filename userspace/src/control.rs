@@ -45,7 +45,7 @@ impl Control {
     /// What the kernel said of a map that was there at load.
     pub fn round(
         &mut self,
-        scheduler: &Scheduler,
+        scheduler: &mut Scheduler,
         telemetry: &Telemetry,
     ) -> anyhow::Result<Vec<Failed>> {
         let vcpus = Vcpus::read().ok();

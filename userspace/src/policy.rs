@@ -20,15 +20,6 @@ impl Policy {
 /// All policies.
 pub const POLICIES: [Policy; intf::POLICIES.len()] = [
     Policy::new(
-        intf::VAWARE_POLICY_PREEMPT,
-        "a waking task with an earlier deadline takes the vCPU",
-    ),
-    Policy::new(
-        intf::VAWARE_POLICY_SYNC,
-        "a wakee follows a waker about to sleep if waking a vCPU is dear",
-    ),
-    Policy::new(intf::VAWARE_POLICY_BALANCE, "a busy vCPU takes work from a longer or stuck queue"),
-    Policy::new(
         intf::VAWARE_POLICY_BVS,
         "latency-sensitive tasks go to the vCPU with the least expected delay",
     ),
@@ -128,7 +119,7 @@ mod tests {
 
     #[test]
     fn what_is_shown_can_be_read_again() {
-        for text in ["none", "preempt", "sync,balance", "preempt,sync,balance"] {
+        for text in ["none", "bvs", "rescue,rwc", "bvs,ivh,rescue"] {
             let set: PolicySet = text.parse().unwrap_or(PolicySet(u64::MAX));
             assert_eq!(set.to_string(), text);
         }
@@ -137,7 +128,7 @@ mod tests {
 
     #[test]
     fn an_unknown_policy_is_named_with_the_known_ones() {
-        let error = "preempt,turbo".parse::<PolicySet>().err().unwrap_or_default();
-        assert!(error.contains("turbo") && error.contains("balance"), "{error}");
+        let error = "bvs,turbo".parse::<PolicySet>().err().unwrap_or_default();
+        assert!(error.contains("turbo") && error.contains("capacity"), "{error}");
     }
 }

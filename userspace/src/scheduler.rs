@@ -238,7 +238,7 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load: a fault of this program.
-    pub fn set_inputs(&self, inputs: &[VcpuHints], valid: Duration) -> anyhow::Result<()> {
+    pub fn set_inputs(&mut self, inputs: &[VcpuHints], valid: Duration) -> anyhow::Result<()> {
         let until =
             self.clocks()?.jiffies + u64::try_from(valid.as_nanos())?.div_ceil(self.tick_ns.max(1));
         for inputs in inputs.iter().filter(|inputs| inputs.vcpu < self.vcpus.nr_ids()) {
@@ -253,6 +253,10 @@ impl<'a> Scheduler<'a> {
             let map = &self.skel.maps.vcpu_hints;
             map.update(&inputs.vcpu.to_ne_bytes(), bytes, MapFlags::ANY)
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
+        }
+        if inputs.iter().any(VcpuHints::flagged) {
+            let bss = self.skel.maps.bss_data.as_deref_mut();
+            bss.context("the object has no bss section")?.flagged_until_jiffies = until;
         }
         Ok(())
     }

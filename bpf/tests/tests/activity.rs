@@ -145,7 +145,7 @@ proptest! {
         let (long, short) = (long_ms * MS, long_ms * MS / parts);
         let shorts = shorts.min(parts / 4);
         let mut stop = first;
-        for _ in 0..SECOND / long {
+        for _ in 0..2 * SECOND / long {
             (0..shorts).for_each(|_| stop = pure!(activity_preemption_ns(stop, short)));
             stop = pure!(activity_preemption_ns(stop, long));
         }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the callbacks of sched_ext schedulers cost: time per call in BPF during hackbench.
+"""What the callbacks of sched_ext schedulers cost: instructions per call, and per task that runs.
 
-The kernel's own accounting (kernel.bpf_stats_enabled), which itself adds a little to each call; BPF
-timers are not in it.
+In virtual time at 1 ns an instruction, where the kernel's own accounting of a program's run time
+(kernel.bpf_stats_enabled) counts instructions, and the costs of VM exits where there are any. It
+adds a little to each call itself. BPF timers are not in it.
 """
 
 import json
@@ -16,6 +17,7 @@ from workloads import Workload
 
 from . import arms
 from .arms import Arm, ArmFailed
+from .stage import LabStage
 
 READER = Path(__file__).parent / "guest" / "bpf_stats.py"
 CALLBACKS = (
@@ -48,7 +50,7 @@ class Cost:
     """What one callback has cost in one run."""
 
     calls: int
-    run_time_ns: int
+    instructions: int
 
 
 def callback(program: str) -> str:
@@ -67,18 +69,19 @@ def callback(program: str) -> str:
 
 
 def measure(
-    vm: Vm, compared: list[Arm], workload: Workload, rounds: int
+    place: LabStage, compared: list[Arm], workload: Workload, rounds: int
 ) -> dict[str, list[dict[str, Cost]]]:
-    """Run the workload `rounds` times under each arm, in turns; costs by arm, run and callback.
+    """Run the workload by `rounds` seeds under each arm; costs by arm, run and callback.
 
     Raises LabError if a scheduler or the workload fails (1), or the VM is gone (75).
     """
-    vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
     costs = defaultdict(list)
-    for number in range(rounds):
-        for arm in compared if number % 2 == 0 else compared[::-1]:
+    for seed in range(1, rounds + 1):
+        for arm in compared:
+            place.ready(arm, seed)
             try:
-                with arms.in_charge(vm, arm) as charge:
+                with place.take(arm) as vm, arms.in_charge(vm, arm) as charge:
+                    vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
                     before = _read(vm)
                     result = vm.run(workload.command, workload.timeout_s)
                     after = _read(vm)
@@ -87,54 +90,71 @@ def measure(
                 raise LabError(f"{arm.name}: {why}\n{why.output}", EXIT_FAILED) from None
             if result.rc:
                 raise LabError(f"{workload.name} failed: {result.output.strip()}", EXIT_FAILED)
-            costs[arm.name].append(_difference(before, after))
+            costs[arm.name].append(difference(before, after))
     return costs
 
 
 def table(costs: dict[str, list[dict[str, Cost]]]) -> str:
-    """Per arm and callback: time per call (median and range over the runs), calls, time per run."""
+    """Per arm and callback: instructions per call and per task that runs, and the sum of those."""
     lines = [
-        f"{'arm':<16} {'callback':<16} {'ns/call':>8} {'range':>13} {'calls':>9} {'ms/run':>8}"
+        f"{'arm':<16} {'callback':<12} {'per call':>8} {'range':>13} {'calls':>9} {'per run':>8}"
     ]
     for arm, runs in costs.items():
         for name in sorted({name for run in runs for name in run}, key=_rank):
-            called = [run[name] for run in runs if name in run and run[name].calls]
-            if not called:
-                continue
-            each_ns = [cost.run_time_ns / cost.calls for cost in called]
-            spread = f"{min(each_ns):.0f}-{max(each_ns):.0f}"
+            called = [run[name] for run in runs if name in run]
+            each = [cost.instructions / cost.calls for cost in called]
+            spread = f"{min(each):.0f}-{max(each):.0f}"
             lines.append(
-                f"{arm:<16} {name:<16} {median(each_ns):>8.0f} {spread:>13} "
-                f"{median(cost.calls for cost in called):>9.0f} "
-                f"{median(cost.run_time_ns for cost in called) / 1e6:>8.1f}"
+                f"{arm:<16} {name:<12} {median(each):>8.0f} {spread:>13} "
+                f"{median(cost.calls for cost in called):>9.0f} {_per_run(runs, [name]):>8.0f}"
             )
+        whole = _per_run(runs, list(CALLBACKS))
+        lines.append(f"{arm:<16} {'all':<12} {'':>8} {'':>13} {'':>9} {whole:>8.0f} {_bar(whole)}")
     return "\n".join(lines)
+
+
+def _per_run(runs: list[dict[str, Cost]], names: list[str]) -> float:
+    """What these callbacks take in instructions for each time that a task begins to run."""
+    nothing = Cost(0, 0)
+    return median(
+        sum(run.get(name, nothing).instructions for name in names)
+        / max(1, run.get("running", nothing).calls)
+        for run in runs
+    )
+
+
+def _bar(instructions: float) -> str:
+    return "#" * round(instructions / 100)
 
 
 def _rank(name: str) -> tuple[int, str]:
     return (CALLBACKS.index(name) if name in CALLBACKS else len(CALLBACKS), name)
 
 
-def _read(vm: Vm) -> dict[str, Cost]:
+def _read(vm: Vm) -> dict[int, tuple[str, Cost]]:
+    """The callback that each loaded program is, and its cost so far, by the program's id."""
     told = vm.run(f"/usr/bin/python3 {READER}")
     if told.rc:
         raise LabError(f"the guest tells no BPF costs: {told.output.strip()}", EXIT_FAILED)
-    costs = defaultdict(lambda: Cost(0, 0))
-    for program in json.loads(told.output):
-        sum_so_far = costs[callback(program["name"])]
-        costs[callback(program["name"])] = Cost(
-            sum_so_far.calls + program["run_cnt"],
-            sum_so_far.run_time_ns + program["run_time_ns"],
-        )
-    return dict(costs)
-
-
-def _difference(before: dict[str, Cost], after: dict[str, Cost]) -> dict[str, Cost]:
-    nothing = Cost(0, 0)
     return {
-        name: Cost(
-            cost.calls - before.get(name, nothing).calls,
-            cost.run_time_ns - before.get(name, nothing).run_time_ns,
+        program["id"]: (
+            callback(program["name"]),
+            Cost(program["run_cnt"], program["run_time_ns"]),
         )
-        for name, cost in after.items()
+        for program in json.loads(told.output)
     }
+
+
+def difference(
+    before: dict[int, tuple[str, Cost]], after: dict[int, tuple[str, Cost]]
+) -> dict[str, Cost]:
+    """What each callback has cost meanwhile. Programs of a scheduler that is gone may linger."""
+    costs = defaultdict(lambda: Cost(0, 0))
+    for number, (name, cost) in after.items():
+        _, was = before.get(number, (name, Cost(0, 0)))
+        so_far = costs[name]
+        costs[name] = Cost(
+            so_far.calls + cost.calls - was.calls,
+            so_far.instructions + cost.instructions - was.instructions,
+        )
+    return {name: cost for name, cost in costs.items() if cost.calls}

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from vlab import LabError, Vm, accel, find_kernel, tool
+from vlab import LabError, accel, find_kernel, tool
 from vlab.clock import VIRTUAL, WALL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
-from vlab.tool import make_parser, positive
+from vlab.tool import make_parser, positive, positive_seconds
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
 from . import arms, bpfcost, html, page, records, regress, report, stats
@@ -314,19 +314,24 @@ def _write(path: str, text: str) -> None:
 def _bpfcost(argv: list[str]) -> int:
     parser = make_parser("compare bpfcost", bpfcost.__doc__)
     add_arm_options(parser, "scx_vaware,scx_bpfland")
-    parser.add_argument("--rounds", type=positive, default=3, help="runs per arm; default 3")
+    parser.add_argument("--workload", default="perf-pipe,hackbench", metavar="A,B")
+    parser.add_argument("--seconds", type=positive_seconds, default=0.5, metavar="S")
+    parser.add_argument("--rounds", type=positive, default=1, help="runs per arm; default 1")
     add_vm_options(parser)
     options = parser.parse_args(argv)
     compared = _arms(options)
     for arm in compared:
         if not arm.command:
             raise LabError(f"{arm.name} has no BPF; give sched_ext schedulers", EX_USAGE)
-    with Vm(
-        options.kernel,
-        options.vcpus or 4,
-        options.memory,
-        options.shape[0] if options.shape else DEFAULT_SHAPE,
-    ) as vm:
-        workload = catalogue(Size(vm.accel))["hackbench"]
-        print(bpfcost.table(bpfcost.measure(vm, compared, workload, options.rounds)))
+    shape = options.shape[0] if options.shape else "honest"
+    place = LabStage(
+        compared, shape, options.kernel, options.vcpus or 4, options.memory, VIRTUAL, 1
+    )
+    with place:
+        known = catalogue(place.size(options.seconds))
+        for name in options.workload.split(","):
+            if name not in known:
+                raise LabError(f"there is no workload {name}; see compare --help", EX_USAGE)
+            print(name)
+            print(bpfcost.table(bpfcost.measure(place, compared, known[name], options.rounds)))
     return 0

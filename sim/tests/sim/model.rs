@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The simulated kernel and host do what a kernel and a host do.
 
-use intf::{
-    VAWARE_POLICY_BALANCE as BALANCE, VAWARE_POLICY_BVS as BVS, VAWARE_POLICY_PREEMPT as PREEMPT,
-    VAWARE_POLICY_SYNC as SYNC,
-};
+use intf::VAWARE_POLICY_BVS as BVS;
 use sim::costs::Costs;
 use sim::guest::GuestConfig;
 use sim::guest::task::{NewTask, Policy};
@@ -17,7 +14,7 @@ use sim::work::timers;
 
 use crate::{Outcome, compete, compute, finished, pinned};
 
-const BASE: u64 = (PREEMPT | SYNC | BALANCE) as u64;
+const BASE: u64 = 0;
 
 fn work_ns(outcome: &Outcome) -> u64 {
     outcome.tasks.iter().map(|(_, counts)| counts.work_ns).sum()

@@ -27,7 +27,7 @@ fn the_file_that_is_shipped_says_the_defaults() {
 
 #[test]
 fn every_key_is_read_and_shown() {
-    let text = "policies = [\"sync\"]\nwait_bound_ms = 500\npartial = true\n\
+    let text = "policies = [\"rescue\"]\nwait_bound_ms = 500\npartial = true\n\
                 allow_quota = true\nlisten = \"[::1]:1234\"\n\
                 probe_budget_percent = 2.0\nprobe_light_ms = 500\n\
                 probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\nprobe_topology_ms = 3000\n";
@@ -35,7 +35,7 @@ fn every_key_is_read_and_shown() {
     assert_eq!(
         read,
         Ok(Config {
-            policies: "sync".parse().unwrap_or(PolicySet::all()),
+            policies: "rescue".parse().unwrap_or(PolicySet::all()),
             wait_bound: Duration::from_millis(500),
             partial: true,
             allow_quota: true,
@@ -63,7 +63,7 @@ fn what_is_shown_can_be_read_again() {
 fn mistakes_are_named_with_line_key_and_what_to_write() {
     for (text, line, named) in [
         ("polices = []", 1, ["no key polices", "choose from policies"]),
-        ("partial = true\n\npolicies = [\"turbo\"]", 3, ["turbo", "balance"]),
+        ("partial = true\n\npolicies = [\"turbo\"]", 3, ["turbo", "capacity"]),
         ("policies = 3", 1, ["policies = 3", "\"all\""]),
         ("policies = [1]", 1, ["policies = [1]", "\"none\""]),
         ("wait_bound_ms = -5", 1, ["wait_bound_ms = -5", "from 100 to 10000"]),
