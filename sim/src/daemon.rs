@@ -8,7 +8,7 @@ use crate::sim::Sim;
 use hints::{VcpuFacts, plan};
 
 impl Sim {
-    /// Tell the scheduler the capacity of each vCPU, once and for all.
+    /// Tell the scheduler the capacity of each vCPU, once and for all, before it is loaded.
     pub fn tell(&mut self, capacities_1024: &[u32]) {
         let fact = |(v, capacity_1024): (u32, &u32)| VcpuFacts {
             capacity_1024: *capacity_1024,
@@ -19,10 +19,7 @@ impl Sim {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
                 unsafe { *inputs = told.for_kernel(u64::MAX) };
-                if told.flagged() {
-                    // SAFETY: a plain variable, in one thread.
-                    unsafe { shim::flagged_until_jiffies = u64::MAX };
-                }
+                self.guest.config.flagged |= told.flagged();
             }
         }
     }

@@ -78,6 +78,7 @@ fn load() -> anyhow::Result<()> {
             if config.steal_clock { intf::VAWARE_STEAL_KVM } else { intf::VAWARE_STEAL_BEATS };
         shim::tick_ns = config.tick_ns;
         shim::policies = config.policies;
+        shim::flagged_until_jiffies = if config.flagged { u64::MAX } else { 0 };
     }
     let error = call::call(Callback::Init, &[]) as i32;
     anyhow::ensure!(error == 0, "ops.init returned {error}");

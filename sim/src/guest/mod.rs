@@ -32,6 +32,8 @@ pub struct GuestConfig {
     /// The kernel can leave it to idle vCPUs to activate what wakes on them
     /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
     pub queued_wakeup: bool,
+    /// The daemon has told before load that some vCPU is unlike the others.
+    pub flagged: bool,
 }
 
 impl GuestConfig {
@@ -43,6 +45,7 @@ impl GuestConfig {
             steal_clock: false,
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
+            flagged: false,
         }
     }
 }
