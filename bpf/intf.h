@@ -70,18 +70,18 @@ enum vaware_class {
 enum vaware_counter {
 	VAWARE_PLACE_PREV_IDLE,	 /* wake-up: the previous vCPU was idle */
 	VAWARE_PLACE_OTHER_IDLE, /* wake-up: another idle vCPU was found */
-	VAWARE_PLACE_WAKER,	 /* wake-up: stayed with the waker (policy sync) */
+	VAWARE_PLACE_WAKER,	 /* wake-up: stayed with the waker */
 	VAWARE_PLACE_QUEUED,	 /* wake-up: queued on the busy previous vCPU */
-	VAWARE_PREEMPT_HERE,	 /* wakee took the vCPU of its waker (policy preempt) */
-	VAWARE_PREEMPT_REMOTE,	 /* wakee took another vCPU: one kick each (policy preempt) */
+	VAWARE_PREEMPT_HERE,	 /* wakee took the vCPU of its waker */
+	VAWARE_PREEMPT_REMOTE,	 /* wakee took another vCPU: one kick each */
 	VAWARE_PREEMPT_LEFT,	 /* latency-sensitive wakee of a CPU-bound task: part of its work */
 	VAWARE_DISPATCH_OWN,	 /* took a task from the vCPU's own queue */
 	VAWARE_DISPATCH_STEAL,	 /* idle: took a task from another vCPU's queue */
-	VAWARE_DISPATCH_BALANCE, /* busy: took a task from a longer or stuck queue (policy balance)
-				  */
+	VAWARE_DISPATCH_BALANCE, /* busy: took a task from a longer or stuck queue */
 	VAWARE_DISPATCH_KEEP,	 /* the running task got another slice */
 	VAWARE_DISPATCH_OVERDUE, /* a task that neared the wait bound went first */
 	VAWARE_EXPIRED_TO_IDLE,	 /* a task whose slice ended moved to an idle vCPU */
+	VAWARE_REAL_TIME_LEFT,	 /* a task left its vCPU to a real-time task */
 	VAWARE_RCU_READER_FIRST, /* a task queued early: it was preempted as an RCU reader */
 	VAWARE_PINNED_LOCAL,	 /* a task of one vCPU went straight to it */
 	VAWARE_YIELD_IGNORED,	 /* sched_yield with nobody waiting: cost nothing */

@@ -38,6 +38,16 @@ void BPF_STRUCT_OPS(vaware_cpu_online, s32 cpu)
 }
 
 /*
+ * A task of a higher class takes @cpu, for as long as it likes. What waits in the local queue, the
+ * task that ran among it, is out of reach there: queue it anew. The stopper is gone at once.
+ */
+void BPF_STRUCT_OPS(vaware_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	if (args->reason == SCX_CPU_PREEMPT_RT || args->reason == SCX_CPU_PREEMPT_DL)
+		scx_bpf_reenqueue_local();
+}
+
+/*
  * Tasks that can run on @cpu only wait in its queues, which it will not look into any more, and the
  * kernel waits for them before it takes the vCPU away.
  */

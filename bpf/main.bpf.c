@@ -87,6 +87,7 @@ extern bool vaware_yield(unsigned long long *ctx);
 /* lifecycle.bpf.c */
 extern s32 vaware_init_task(unsigned long long *ctx);
 extern void vaware_enable(unsigned long long *ctx);
+extern void vaware_cpu_release(unsigned long long *ctx);
 extern void vaware_cpu_online(unsigned long long *ctx);
 extern void vaware_cpu_offline(unsigned long long *ctx);
 /* dump.bpf.c */
@@ -103,8 +104,9 @@ SCX_OPS_DEFINE(vaware,
 	       .stopping = (void *)vaware_stopping, .yield = (void *)vaware_yield,
 	       /* Tasks and vCPUs come and go. */
 	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
-	       .cpu_online = (void *)vaware_cpu_online, .cpu_offline = (void *)vaware_cpu_offline,
-	       .dump_cpu = (void *)vaware_dump_cpu, .dump_task = (void *)vaware_dump_task,
-	       .init = (void *)vaware_init, .exit = (void *)vaware_exit,
+	       .cpu_release = (void *)vaware_cpu_release, .cpu_online = (void *)vaware_cpu_online,
+	       .cpu_offline = (void *)vaware_cpu_offline, .dump_cpu = (void *)vaware_dump_cpu,
+	       .dump_task = (void *)vaware_dump_task, .init = (void *)vaware_init,
+	       .exit = (void *)vaware_exit,
 	       /* A stopped vCPU is no stall: the longest that the kernel allows. */
 	       .timeout_ms = 30000, .name = "scx_vaware");

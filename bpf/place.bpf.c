@@ -20,6 +20,7 @@ struct choice {
 	u32 class;	  /* enum vaware_class */
 	s32 prev_cpu;	  /* where it ran last */
 	bool timer_wakee; /* it sleeps until set times, and is woken where it does */
+	bool leaves;	  /* a real-time task has taken that vCPU */
 
 	bool idle;    /* the vCPU was idle, and has been claimed */
 	s32 cpu;      /* -1: nowhere better than where it was */
@@ -74,7 +75,7 @@ __noinline u64 place_weigh(struct task_struct *p __arg_trusted, s32 cpu, struct 
 {
 	u64 cost_ns;
 
-	if (!to || !rwc_may_use(p, to->class, cpu))
+	if (!to || !rwc_may_use(p, to->class, cpu) || (to->leaves && cpu == to->prev_cpu))
 		return ~0ULL;
 	to->delay_ns = vcpu_cost_ns(cpu, to->class, to->burst_ns, to->now);
 	cost_ns = to->delay_ns;
@@ -277,7 +278,9 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 /* Send @p, which cannot run on @cpu at once, to an idle vCPU if there is one. */
 static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	struct choice to = { .now = now_ns(), .prev_cpu = cpu, .cpu = -1 };
+	struct choice to = {
+		.now = now_ns(), .prev_cpu = cpu, .leaves = enq_flags & SCX_ENQ_REENQ, .cpu = -1
+	};
 	struct vcpu_ctx *v;
 
 	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
@@ -321,6 +324,19 @@ static bool unasked_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu,
 }
 
 /*
+ * Send @p, whose vCPU @cpu is taken by a real-time task, to an idle vCPU if there is one. Else it
+ * waits within reach of others.
+ */
+static void real_time_takes(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			    u64 enq_flags)
+{
+	if (!is_pinned(p) && to_idle(p, t, cpu, enq_flags))
+		count(VAWARE_REAL_TIME_LEFT);
+	else
+		wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
+}
+
+/*
  * Let @p wake, a kernel thread of @cpu, which is the kernel's housekeeping: short, and not to wait.
  * One that has had more than its share queues like everybody.
  */
@@ -340,7 +356,8 @@ static void wake_kthread(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 
 /*
  * What ops.select_cpu has not queued: tasks whose slice ended, those that leave their vCPU, pinned
- * ones that wake, and those whose affinity, weight or policy has changed.
+ * ones that wake, those that a real-time task has taken the vCPU from, and those whose affinity,
+ * weight or policy has changed.
  */
 void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 {
@@ -350,6 +367,8 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!v || !t) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags);
+	} else if (enq_flags & SCX_ENQ_REENQ) {
+		real_time_takes(p, t, cpu, v, enq_flags);
 	} else if (!(enq_flags & SCX_ENQ_WAKEUP)) {
 		if (leave(p, t, enq_flags))
 			return;

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, tool
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, tool, wait_until
 from vlab.truth import difference
 from workloads import spinners
 
@@ -57,3 +57,14 @@ def test_affinity_is_never_broken(scheduler):
     told = json.loads(done.output)
     assert told["broken"] == 0, told
     assert told["changes"] > 10 and told["checks"] > 100, told
+
+
+def test_a_task_leaves_a_vcpu_that_a_real_time_task_takes(scheduler):
+    """Other vCPUs are idle: nobody has to wait for the 60 ms of every 100 that it runs."""
+    guest = scheduler.vm
+    (alone,) = spin(guest, "vcpu=1,free", seconds=3)
+    real_time = guest.spawn(tool("real_time.py", 1, 60, 40))
+    wait_until(guest, lambda: "running" in real_time.output, "the real-time task")
+    (beside,) = spin(guest, "vcpu=1,free", seconds=3)
+    real_time.kill()
+    assert beside["turns"] > 0.9 * alone["turns"], (beside, alone)

@@ -30,6 +30,10 @@ u32 scx_bpf_dispatch_nr_slots(void);
 void scx_bpf_dispatch_cancel(void);
 
 /* Tasks and vCPUs. */
+/* There are no tasks of higher classes here. */
+static inline void scx_bpf_reenqueue_local(void)
+{
+}
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice);
 bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime);
 bool scx_bpf_task_running(const struct task_struct *p);

@@ -173,8 +173,13 @@ struct scx_cpu_acquire_args {
 	u8 unused;
 };
 
+enum scx_cpu_preempt_reason {
+	SCX_CPU_PREEMPT_RT,
+	SCX_CPU_PREEMPT_DL,
+};
+
 struct scx_cpu_release_args {
-	u32 reason;
+	enum scx_cpu_preempt_reason reason;
 	struct task_struct *task;
 };
 

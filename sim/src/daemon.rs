@@ -14,8 +14,12 @@ impl Sim {
             capacity_1024: *capacity_1024,
             ..VcpuFacts::unknown(v)
         };
-        let facts: Vec<VcpuFacts> = (0..).zip(capacities_1024).map(fact).collect();
-        for told in plan(&facts, &[]) {
+        self.tell_facts(&(0..).zip(capacities_1024).map(fact).collect::<Vec<_>>());
+    }
+
+    /// The same of all that the daemon knows.
+    pub fn tell_facts(&mut self, facts: &[VcpuFacts]) {
+        for told in plan(facts, &[]) {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
                 unsafe { *inputs = told.for_kernel(u64::MAX) };

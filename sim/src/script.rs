@@ -3,6 +3,7 @@
 //! of tasks, hotplug, policy switches.
 
 use crate::guest::attrs::{self, Change};
+use crate::guest::core;
 use crate::guest::timer::Expiry;
 use crate::guest::vcpu::VcpuId;
 use crate::host::{PcpuId, ThreadId};
@@ -14,6 +15,9 @@ pub enum Action {
     Pin { thread: ThreadId, pcpus: Vec<PcpuId> },
     /// Somebody on vCPU `by` makes a change.
     Change { by: VcpuId, change: Change },
+    /// A network interrupt on vCPU `by` gives a token to a semaphore: the network stack says of each
+    /// wake-up that the waker is about to sleep, though it has none.
+    Packet { by: VcpuId, semaphore: usize },
 }
 
 /// Perform the action of this number.
@@ -22,7 +26,7 @@ pub fn perform(index: usize) {
         let Some((_, action)) = s.script.get(index).cloned() else { return };
         match action {
             Action::Pin { thread, pcpus } => s.pin_thread(thread, pcpus),
-            Action::Change { by, .. } => {
+            Action::Change { by, .. } | Action::Packet { by, .. } => {
                 let now = s.now;
                 s.arm_timer(by, now, Expiry::Script(index));
             }
@@ -30,14 +34,16 @@ pub fn perform(index: usize) {
     });
 }
 
-/// Make the change of this number on the present vCPU.
+/// Do what the action of this number does on the present vCPU.
 pub fn apply(index: usize) {
-    let change = sim(|s| match s.script.get(index) {
-        Some((_, Action::Change { change, .. })) => Some(change.clone()),
-        _ => None,
-    });
-    if let Some(change) = change {
-        attrs::apply(change);
+    match sim(|s| s.script.get(index).map(|(_, action)| action.clone())) {
+        Some(Action::Change { change, .. }) => attrs::apply(change),
+        Some(Action::Packet { semaphore, .. }) => {
+            if let Some(waiter) = sim(|s| s.world.give(semaphore)) {
+                core::wake(waiter, core::WAKE_SYNC);
+            }
+        }
+        _ => {}
     }
 }
 

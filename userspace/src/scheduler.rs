@@ -202,6 +202,10 @@ impl<'a> Scheduler<'a> {
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
+        if !compat::struct_has_field("sched_ext_ops", "cpu_release").unwrap_or(false) {
+            ops.cpu_release = std::ptr::null_mut();
+            skel.progs.vaware_cpu_release.set_autoload(false);
+        }
         let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
         skel.progs.vaware_lock_begin.set_autoload(lock_events);
         skel.progs.vaware_lock_end.set_autoload(lock_events);
