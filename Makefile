@@ -91,12 +91,13 @@ EVAL_SUITE ?= quick
 else ifneq ($(EVAL_FULL),)
 EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity asymmetric-latency straggler stacked \
 	rcvm hpvm changing neighbours
+EVAL_ARMS ?= all
 EVAL_SUITE ?= main
 EVAL_BLOCKS ?= 10
 EVAL_SECONDS ?= 4
 endif
-EVAL_SHAPES ?= honest overcommitted symmetric-50 asymmetric-capacity straggler stacked rcvm changing
-EVAL_ARMS ?= all
+EVAL_SHAPES ?= honest symmetric-50 asymmetric-capacity straggler stacked rcvm
+EVAL_ARMS ?= eevdf,eevdf+haltpoll,scx_vaware,off,peers
 EVAL_SUITE ?= table
 EVAL_BLOCKS ?= 5
 EVAL_SECONDS ?= 1

@@ -10,12 +10,9 @@
 
 #include "policy/account.h"
 
-/*
- * Charge @p, which runs on @cpu, for what it ran since the last beat until @now. Idempotent: called
- * whenever its virtual time has to be right, and on every tick.
- */
-static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
-			  u64 now)
+/* Charge @p, which runs on @cpu, for what it ran since it was last charged, until @now. */
+static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cpu,
+			       struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	u64 elapsed_ns = time_delta(now, v->run.charged_ns), stolen_ns = 0, run_ns;
@@ -32,10 +29,6 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 	v->run.charged_ns = now;
 	t->vtime += vtime_of_run(run_ns, p->scx.weight);
 	t->burst_ns += run_ns;
-	v->run.vtime = t->vtime;
-	v->run.burst_ns = t->burst_ns;
-	v->run.class = task_class(p, t); /* a task that goes on alone is not switched in again */
-
 	v->account.run_ns += run_ns;
 	v->account.steal_ns += elapsed_ns - run_ns;
 	if (v->account.run_ns + v->account.steal_ns >= tick_ns) {
@@ -49,6 +42,19 @@ static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, st
 		if (class < VAWARE_NR_CLASSES)
 			s->run_ns[class] += run_ns;
 	}
+}
+
+/*
+ * Charge @p, which runs on @cpu and goes on, or may. Idempotent: called whenever its virtual time
+ * has to be right, and on every tick.
+ */
+static inline void charge(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+			  u64 now)
+{
+	charge_task(p, t, cpu, v, now);
+	v->run.vtime = t->vtime;
+	v->run.burst_ns = t->burst_ns;
+	v->run.class = task_class(p, t); /* a task that goes on alone is not switched in again */
 }
 
 #endif /* VAWARE_ACCOUNT_BPF_H */

@@ -173,16 +173,18 @@ static bool activity_wants_beat(const struct vcpu_ctx *v, u64 now)
 	       !activity_tick_suffices(v->activity.tick_due_ns, tick_ns, now);
 }
 
-void activity_want_beat(s32 cpu, struct vcpu_ctx *v, u64 now)
+int activity_want_beat(s32 cpu, u64 now)
 {
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct beat_timer *b;
 	u32 key = cpu;
 
-	if (!activity_wants_beat(v, now))
-		return;
+	if (!v || !activity_wants_beat(v, now))
+		return 0;
 	b = bpf_map_lookup_elem(&beat_timers, &key);
 	if (b && !bpf_timer_start(&b->timer, BEAT_NS, BPF_F_TIMER_CPU_PIN))
 		v->activity.timer_due_ns = now + BEAT_NS;
+	return 0;
 }
 
 /* The timer of vCPU @cpu has run out. */
@@ -202,7 +204,7 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 	beat_when_due(a, v, *cpu, now);
 	v->activity.softirqs = long_softirqs();
 	v->activity.timer_due_ns = 0;
-	activity_want_beat(*cpu, v, now);
+	activity_want_beat(*cpu, now);
 	a->due_ns = activity_due_ns(v, v->run.class != VAWARE_CLASS_NONE, now);
 	vaware_between_ticks(*cpu, now);
 	return 0;
@@ -240,7 +242,7 @@ int activity_tick(s32 cpu)
 		return 0;
 	beat_when_due(a, v, cpu, now);
 	v->activity.tick_due_ns = activity_tick_due_ns(v->activity.tick_due_ns, tick_ns, now);
-	activity_want_beat(cpu, v, now);
+	activity_want_beat(cpu, now);
 	a->due_ns = activity_due_ns(v, true, now);
 	if (steal_source != VAWARE_STEAL_KVM && &kernel_cpustat) {
 		/* No clock that we go by; the kernel's, from whatever hypervisor, to compare. */
@@ -254,12 +256,13 @@ int activity_tick(s32 cpu)
 	return 0;
 }
 
-void activity_idle(s32 cpu, struct vcpu_ctx *v, u64 now)
+int activity_idle(s32 cpu, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
-	if (!activity_on || !a || a->state == VAWARE_STATE_IDLE)
-		return;
+	if (!activity_on || !a || !v || a->state == VAWARE_STATE_IDLE)
+		return 0;
 	activity_seen(a, v, cpu, now);
 	fade(a, v, now);
 	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
@@ -267,13 +270,19 @@ void activity_idle(s32 cpu, struct vcpu_ctx *v, u64 now)
 	a->state = VAWARE_STATE_IDLE;
 	a->since_ns = now;
 	a->due_ns = 0;
+	return 0;
 }
 
-void activity_wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now)
+int activity_wake_up(s32 cpu, u64 now)
 {
-	u64 clock_ns = steal_clock_ns(cpu), taken_ns = clock_ns - v->activity.steal_clock_ns;
-	u64 wake_ns = v->wakeup.took_ns;
+	struct vaware_activity *a = activity_of(cpu);
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	u64 clock_ns = steal_clock_ns(cpu), taken_ns, wake_ns;
 
+	if (!a || !v)
+		return 0;
+	taken_ns = clock_ns - v->activity.steal_clock_ns;
+	wake_ns = v->wakeup.took_ns;
 	v->wakeup.took_ns = 0;
 	v->activity.steal_clock_ns = clock_ns;
 	if (v->activity.woke_ns)
@@ -293,13 +302,14 @@ void activity_wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u6
 	if (steal_source != VAWARE_STEAL_KVM)
 		taken_ns = wake_ns >= WAKE_LATE_NS ? wake_ns : 0;
 	if (!taken_ns)
-		return;
+		return 0;
 	a->stolen_ns += taken_ns;
 	a->wake_stolen_ns += taken_ns;
 	if (taken_ns >= PREEMPTION_MIN_NS) {
 		a->last_preemption_ns = now;
 		log_inactive_period(cpu, taken_ns, VAWARE_STEAL_WAKE);
 	}
+	return 0;
 }
 
 void activity_offline(s32 cpu)

@@ -39,14 +39,16 @@ static inline void activity_seen(struct vaware_activity *a, const struct vcpu_ct
 	a->last_seen_ns = now;
 }
 
+/* Global functions, which the verifier checks once and not at each call. */
+
 /*
  * Idle vCPU @cpu has something to run again. From its wake-up until now it may have waited for the
  * hypervisor: the waker has stamped when it was, and a steal clock counts the wait.
  */
-__hidden void activity_wake_up(struct vaware_activity *a, struct vcpu_ctx *v, s32 cpu, u64 now);
+int activity_wake_up(s32 cpu, u64 now);
 
 /* Have the timer of @cpu add a beat, if long stops are frequent there. */
-__hidden void activity_want_beat(s32 cpu, struct vcpu_ctx *v, u64 now);
+int activity_want_beat(s32 cpu, u64 now);
 
 /* Return when the next beat is due on @v at the latest; @ticks: it runs a task of ours. 0: none. */
 static inline u64 activity_due_ns(struct vcpu_ctx *v, bool ticks, u64 now)
@@ -68,11 +70,11 @@ static inline void activity_running(s32 cpu, struct vcpu_ctx *v, u64 now)
 		return;
 	if (cpu == bpf_get_smp_processor_id()) {
 		if (a->state == VAWARE_STATE_IDLE)
-			activity_wake_up(a, v, cpu, now);
+			activity_wake_up(cpu, now);
 		else
 			activity_seen(a, v, cpu, now);
 		if (v->activity.long_preemption_ns)
-			activity_want_beat(cpu, v, now);
+			activity_want_beat(cpu, now);
 		a->due_ns = activity_due_ns(v, true, now);
 	}
 	v->account.charged_steal_ns = a->stolen_ns;
@@ -94,7 +96,7 @@ int activity_tick(s32 cpu);
  * vCPU @cpu, which this runs on, has found nothing to run. It is idle until a task of ours runs: a
  * real-time task of the kernel's, of which we are not told, counts as idle time.
  */
-__hidden void activity_idle(s32 cpu, struct vcpu_ctx *v, u64 now);
+int activity_idle(s32 cpu, u64 now);
 
 /* vCPU @cpu goes offline. */
 __hidden void activity_offline(s32 cpu);

@@ -172,7 +172,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
 		if (dispatch_leaves(prev, cpu, now)) {
 			if (!take_own(cpu, v, false) && !take_own(cpu, v, true))
-				activity_idle(cpu, v, now);
+				activity_idle(cpu, now);
 			return;
 		}
 		if (dispatch_replace(prev, cpu, now))
@@ -187,5 +187,5 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);
-	activity_idle(cpu, v, now);
+	activity_idle(cpu, now);
 }

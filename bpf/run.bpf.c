@@ -20,14 +20,14 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 		return;
 	wait_ns = time_delta(now, t->queued_ns);
 	t->queued_ns = 0;
-	bucket = account_wait_bucket(wait_ns);
-	if (s && t->bvs.predicted_ns) {
-		s->bvs_predicted_ns += t->bvs.predicted_ns;
-		s->bvs_actual_ns += wait_ns;
-	}
-	t->bvs.predicted_ns = 0;
 	if (!s)
 		return;
+	if (t->bvs.predicted_ns) {
+		s->bvs_predicted_ns += t->bvs.predicted_ns;
+		s->bvs_actual_ns += wait_ns;
+		t->bvs.predicted_ns = 0;
+	}
+	bucket = account_wait_bucket(wait_ns);
 	rescue_measure(t, v, s, wait_ns, now);
 	if (class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
@@ -134,7 +134,7 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 
 	if (!v || !t)
 		return;
-	charge(p, t, cpu, v, now);
+	charge_task(p, t, cpu, v, now);
 	activity_stopping(cpu, v, now);
 	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_sub(&best_effort_vcpus, 1);

@@ -203,6 +203,6 @@ def test_the_configuration_can_be_checked_and_shown_without_rights(guest):
     check = f"echo 'polices = []' >/tmp/c.toml; {AS_NOBODY} {BINARY} config check /tmp/c.toml"
     wrong = guest.run(check, LIMIT_S)
     assert wrong.rc == 78 and "line 1" in wrong.output and "polices" in wrong.output
-    show = guest.run(f"{AS_NOBODY} {BINARY} config show --policies sync --partial", LIMIT_S)
+    show = guest.run(f"{AS_NOBODY} {BINARY} config show --policies rescue --partial", LIMIT_S)
     assert show.rc == 0, show.output
     assert 'policies = ["rescue"]\n' in show.output and "partial = true\n" in show.output

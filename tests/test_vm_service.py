@@ -67,19 +67,19 @@ def test_it_starts_with_two_capabilities_and_no_root(guest):
 
 def test_reload_tells_what_is_on(guest):
     start(guest)
-    guest.run(f"echo 'policies = [\"sync\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
+    guest.run(f"echo 'policies = [\"rescue\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
     assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
-    wait_until_shown(guest, "StatusText", "on: sync$")
+    wait_until_shown(guest, "StatusText", "on: rescue$")
 
 
 def test_it_outlives_a_broken_pipe_and_a_restart_of_the_journal(guest):
     start(guest)
     before = shown(guest, "MainPID")["MainPID"]
     assert guest.run(f"kill -PIPE {before}; systemctl restart systemd-journald", LIMIT_S).rc == 0
-    guest.run(f"echo 'policies = [\"balance\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
+    guest.run(f"echo 'policies = [\"capacity\"]' >{HERE}/scx_vaware.toml", LIMIT_S)
     assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
     last = f"journalctl -u {UNIT} -n 1 --no-pager"
-    guest.run(f"until {last} | grep -q 'on: balance'; do sleep 1; done", LIMIT_S)
+    guest.run(f"until {last} | grep -q 'on: capacity'; do sleep 1; done", LIMIT_S)
     assert shown(guest, "MainPID")["MainPID"] == before
     assert sched_ext(guest).state == "enabled"
 
