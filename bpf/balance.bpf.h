@@ -7,9 +7,10 @@
 
 #include "queue.bpf.h"
 
-/* Once in a while, take from one other queue that is longer than @cpu's own, or stuck. */
+/* Take from the next queue where work waits, if it is longer than @cpu's own, or stuck. */
 int balance_look(s32 cpu, u64 now);
 
+/* The same once in a while. */
 static inline bool balance_pull(s32 cpu, const struct vcpu_ctx *v, u64 now)
 {
 	return !time_before(now, v->balance.next_ns) && balance_look(cpu, now);

@@ -29,11 +29,12 @@ int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 now);
 __hidden s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now);
 
 /*
- * Target, whenever it looks for work: tell the source that it is awake. Return true if it should
- * look again at once, because the task may come at any moment.
+ * Target of @claim: tell the source that it is awake. Return true if it should look again at once,
+ * because the task may come at any moment.
  */
 __hidden bool ivh_answer(struct vcpu_ctx *v, u32 claim, u64 now);
 
+/* The same whenever @v looks for work, whether somebody has claimed it or not. */
 static inline bool ivh_answer_source(struct vcpu_ctx *v, u64 now)
 {
 	u32 claim = v->ivh.claim;

@@ -13,6 +13,7 @@
  */
 __hidden bool overdue_search(s32 cpu, struct vcpu_ctx *v, u64 now);
 
+/* The same once in a while. */
 static inline bool overdue_dispatch(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	return !time_before(now, v->overdue.next_ns) && overdue_search(cpu, v, now);

@@ -29,9 +29,10 @@ __hidden void rescue_watch(s32 target, u64 now);
  */
 __hidden s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now);
 
-/* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
+/* Take what waits for @stuck, for which @v, this vCPU, was woken. */
 __hidden bool rescue_take(struct vcpu_ctx *v, s32 stuck);
 
+/* Take what waits for a vCPU that has not woken in time, if this one was woken for that. */
 static inline bool rescue_take_over(struct vcpu_ctx *v)
 {
 	return v->rescue.from && rescue_take(v, (s32)v->rescue.from - 1);
@@ -49,10 +50,11 @@ __hidden bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u6
  */
 int rescue_makes_way(s32 cpu);
 
-/* Take down for the trial that @t waited for @wait_ns, until now, for @v. */
+/* Take down for the trial that @t, which is in it, waited for @wait_ns, until now, for @v. */
 __hidden void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
 				 u64 wait_ns, u64 now);
 
+/* The same of any task. */
 static inline void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
 				  u64 wait_ns, u64 now)
 {
