@@ -4,12 +4,6 @@
  */
 #include "bvs.bpf.h"
 
-bool bvs_looks(s32 cpu, u32 class, u64 now)
-{
-	return class == VAWARE_CLASS_LATENCY && policy_on(VAWARE_POLICY_BVS) &&
-	       (time_before(now, uneven_until_ns) || best_effort_vcpus || vcpu_preempted(cpu, now));
-}
-
 /* kernel/time/hrtimer.c: the timers of each vCPU */
 extern const struct hrtimer_cpu_base hrtimer_bases __ksym __weak;
 
@@ -31,7 +25,7 @@ int bvs_timer_wakes(s32 cpu, u64 now)
 	struct vcpu_ctx *v;
 	u64 late_ns;
 
-	if (!policy_on(VAWARE_POLICY_BVS) || !&hrtimer_bases)
+	if (!bvs_on() || !&hrtimer_bases)
 		return false;
 	bases = bpf_this_cpu_ptr(&hrtimer_bases);
 	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */

@@ -7,8 +7,10 @@
 
 #include "wakeup.bpf.h"
 
-/* Return true if a task of @class that ran on @cpu last should choose by how soon it would run. */
-__hidden bool bvs_looks(s32 cpu, u32 class, u64 now);
+static inline bool bvs_on(void)
+{
+	return policy_on(VAWARE_POLICY_BVS);
+}
 
 /* Return how late to expect the timers of @cpu that wake timer wakees, in ns. */
 u64 bvs_timer_late_ns(s32 cpu, u64 now);

@@ -4,38 +4,42 @@
  * way.
  */
 #include "capacity.bpf.h"
+#include "near.bpf.h"
 #include "rwc.bpf.h"
 #include "task.bpf.h"
 
+/* NEAR_CAPACITY: an idle vCPU costs the less the more it gives. */
+u64 capacity_cost(const struct task_struct *p, s32 cpu, const struct near *n)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	u64 cost = NEAR_NEVER;
+
+	if (bpf_cpumask_test_cpu(cpu, idle) && rwc_may_use(p, n->class, cpu))
+		cost = place_capacity_cost(effective_capacity_of(cpu, idle));
+	scx_bpf_put_idle_cpumask(idle);
+	return cost;
+}
+
 __noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
-	const struct vaware_hints *in = some_flagged() ? hints_of(cpu) : NULL;
 	bool is_banned = rwc_banned(rwc_flags(cpu), class);
+	struct near n = { .use = NEAR_CAPACITY, .class = class, .cpu = cpu, .found = -1 };
 	const struct cpumask *idle;
-	u32 i, best_capacity, effective_capacity;
-	s32 best = -1;
+	s32 best;
 
-	if (!in || !in->flags || is_pinned(prev))
+	if (is_pinned(prev))
 		return -1;
-	if (!is_banned && (!capacity_on() || class != VAWARE_CLASS_THROUGHPUT))
+	if (is_banned) {
+		n.cost_ns = NEAR_NEVER;
+	} else if (capacity_on() && class == VAWARE_CLASS_THROUGHPUT &&
+		   some_flagged(VAWARE_VCPUS_DIFFER | VAWARE_VCPU_SMT)) {
+		idle = scx_bpf_get_idle_cpumask();
+		n.cost_ns = place_gain_cost(effective_capacity_of(cpu, idle));
+		scx_bpf_put_idle_cpumask(idle);
+	} else {
 		return -1;
-	idle = scx_bpf_get_idle_cpumask();
-	best_capacity = is_banned ? 0 : effective_capacity_of(cpu, idle);
-	bpf_for (i, 0, VAWARE_CANDIDATES) {
-		s32 other = candidate_vcpu(in, cpu, i);
-
-		if (other < 0)
-			break;
-		if (!bpf_cpumask_test_cpu(other, idle) || !rwc_may_use(prev, class, other))
-			continue;
-		effective_capacity = effective_capacity_of(other, idle);
-		if (best < 0 ? place_gains(best_capacity, effective_capacity)
-			     : effective_capacity > best_capacity) {
-			best_capacity = effective_capacity;
-			best = other;
-		}
 	}
-	scx_bpf_put_idle_cpumask(idle);
+	best = near_search(prev, -1, &n);
 	if (best < 0 || !scx_bpf_test_and_clear_cpu_idle(best))
 		return -1;
 	count(is_banned ? VAWARE_RWC_LEFT : VAWARE_CAPACITY_MOVED);

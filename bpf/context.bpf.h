@@ -65,7 +65,6 @@ struct wakeup_ctx {
 	u64 claimed_ns;	 /* another vCPU woke it, idle, at this time; 0: it has run since */
 	u64 expected_ns; /* its wake-up latency, as expected at expected_at_ns */
 	u64 expected_at_ns;
-	u64 excess_ns; /* what its wake-ups take, on average, beyond when they are rescued */
 };
 
 /* bvs.bpf.c */

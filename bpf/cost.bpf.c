@@ -22,8 +22,7 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 
 	if (c.class == VAWARE_CLASS_NONE) {
 		if (cpu != bpf_get_smp_processor_id()) /* this one is awake */
-			c.wake_ns = class == VAWARE_CLASS_LATENCY ? wakeup_expected_ns(v, now)
-								  : wakeup_mean_ns(v, now);
+			c.wake_ns = wakeup_expected_ns(v, now);
 		if (!idle && !c.waiting) /* it is being woken for another task */
 			c.waiting = 1;
 		return c;

@@ -17,24 +17,31 @@ struct {
 } vcpu_hints SEC(".maps") __weak;
 
 /*
- * Until this tick, as `valid_until_jiffies`, some vCPU has flags; 0: none has. Set by the daemon
- * with the hints, so that a decision asks no more than this where there are none.
+ * The flags of all vCPUs together, and until when they count, as `valid_until_jiffies`. Set by the
+ * daemon with the hints, so that a decision reads one word where there is nothing to know.
  */
-extern u64 flagged_until_jiffies;
+extern u32 hints_flags;
+extern u64 hints_until_jiffies;
 
-/* Return true if the hints say of some vCPU that it is not like the others. */
-static inline bool some_flagged(void)
+/* Flags by which one vCPU is better than another for a task that is alone on its core. */
+#define VAWARE_VCPUS_DIFFER (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_STACKED | VAWARE_VCPU_UNEVEN)
+
+/* Return true if some vCPU has one of @flags (enum vaware_vcpu_flag). */
+static inline bool some_flagged(u32 flags)
 {
-	return bpf_jiffies64() < flagged_until_jiffies;
+	return (hints_flags & flags) && policies && bpf_jiffies64() < hints_until_jiffies;
 }
 
-/* Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old. */
+/*
+ * Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old, or no policy is
+ * on: what is left then knows nothing of vCPUs.
+ */
 static inline struct vaware_hints *hints_of(s32 cpu)
 {
 	u32 key = cpu;
 	struct vaware_hints *in = bpf_map_lookup_elem(&vcpu_hints, &key);
 
-	return in && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
+	return in && policies && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
 }
 
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */

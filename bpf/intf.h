@@ -8,6 +8,7 @@
 
 #ifndef __VMLINUX_H__
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef unsigned int u32;
 typedef int s32;
 typedef unsigned long long u64;
@@ -114,9 +115,13 @@ enum vaware_counter {
  * lowest number of their vCPUs.
  */
 enum vaware_vcpu_flag {
+	/* Of one vCPU: */
 	VAWARE_VCPU_STRAGGLER = 1 << 0, /* far slower than the others: for best-effort work */
 	VAWARE_VCPU_STACKED = 1 << 1,	/* shares its time with another that is used instead */
-	VAWARE_VCPU_UNEVEN = 1 << 2,	/* vCPUs of this VM differ in what they give to a task */
+	/* Of the whole VM, and so set on all vCPUs or on none: */
+	VAWARE_VCPU_UNEVEN = 1 << 2, /* they differ in what they give to a task */
+	VAWARE_VCPU_SMT = 1 << 3,    /* some are hardware threads of one core */
+	VAWARE_VCPU_LLCS = 1 << 4,   /* they belong to several last-level caches */
 };
 
 /*
@@ -134,7 +139,8 @@ struct vaware_hints {
 	u32 capacity_1024;	 /* share of a core x its speed; 1024: a whole one of the best */
 	u32 flags;		 /* of enum vaware_vcpu_flag */
 	u32 sibling; /* the other hardware thread of its core; its own number if there is none */
-	u32 nr_candidates;		   /* entries of `candidates` in use */
+	u16 nr_candidates; /* entries of `candidates` in use */
+	u16 nr_near; /* so many of the first are in use for normal work, and share its cache */
 	u32 candidates[VAWARE_CANDIDATES]; /* other vCPUs, the best for this one's work first */
 };
 

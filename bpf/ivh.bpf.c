@@ -6,6 +6,7 @@
  * writes).
  */
 #include "ivh.bpf.h"
+#include "near.bpf.h"
 #include "queue.bpf.h"
 #include "rwc.bpf.h"
 #include "wakeup.bpf.h"
@@ -37,62 +38,26 @@ static void ivh_forget(s32 cpu, struct vcpu_ctx *v)
 }
 
 /*
- * Source: return how good a target vCPU @other is for @p: ~0 if it runs best-effort work, else for
- * how many ns it has been idle; 0 if it is none. Global: the verifier checks it once, not in each
- * pass of the loop.
+ * NEAR_HARVEST: a target for @p is best if it runs best-effort work, else the longer it has been
+ * idle, for its host owes it the most.
  */
-u64 ivh_weigh_target(struct task_struct *p __arg_trusted, s32 other, u64 now);
-
-__noinline u64 ivh_weigh_target(struct task_struct *p __arg_trusted, s32 other, u64 now)
+u64 ivh_target_cost(const struct task_struct *p, s32 cpu, const struct near *n)
 {
-	const struct vaware_activity *a = activity_of(other);
-	struct vcpu_ctx *o = vcpu_ctx_of(other);
+	const struct vaware_activity *a = activity_of(cpu);
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
-	bool may, is_idle;
+	bool is_idle;
 	u64 idle_ns;
 
-	if (!a || !o || o->ivh.claim)
+	if (!a || !v || v->ivh.claim || !rwc_may_use(p, n->class, cpu))
+		return NEAR_NEVER;
+	if (runs_best_effort(cpu, v, n->now))
 		return 0;
-	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
-	may = rwc_may_use(p, VAWARE_CLASS_THROUGHPUT, other);
-	bpf_rcu_read_unlock();
-	if (!may)
-		return 0;
-	if (runs_best_effort(other, o, now))
-		return ~0ULL;
 	idle = scx_bpf_get_idle_cpumask();
-	is_idle = bpf_cpumask_test_cpu(other, idle);
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
 	scx_bpf_put_idle_cpumask(idle);
-	idle_ns = time_delta(now, a->since_ns);
-	return is_idle && ivh_idle_enough(idle_ns) ? idle_ns : 0;
-}
-
-/*
- * Source: find a target for @p: one that runs best-effort work, else the one that has been idle for
- * longest, which its host owes most. Return it, or -1.
- */
-static s32 ivh_find_target(struct task_struct *p, s32 cpu, u64 now)
-{
-	const struct vaware_hints *in = hints_of(cpu);
-	u64 best_ns = 0;
-	s32 found = -1;
-	u32 i;
-
-	bpf_for (i, 0, VAWARE_CANDIDATES) {
-		s32 other = candidate_vcpu(in, cpu, i);
-		u64 good_ns;
-
-		if (other < 0)
-			break;
-		good_ns = ivh_weigh_target(p, other, now);
-		if (good_ns <= best_ns)
-			continue;
-		best_ns = good_ns;
-		found = other;
-		if (best_ns == ~0ULL)
-			break;
-	}
-	return found;
+	idle_ns = time_delta(n->now, a->since_ns);
+	return is_idle && ivh_idle_enough(idle_ns) ? NEAR_NEVER - idle_ns : NEAR_NEVER;
 }
 
 /* Source: claim vCPU @other, and wake or interrupt it. */
@@ -151,6 +116,14 @@ void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct v
 static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
 		     const struct vaware_activity *a, u64 now)
 {
+	struct near n = {
+		.use = NEAR_HARVEST,
+		.class = VAWARE_CLASS_THROUGHPUT,
+		.now = now,
+		.cost_ns = NEAR_NEVER,
+		.cpu = cpu,
+		.found = -1,
+	};
 	struct vcpu_ctx *o;
 	u64 next_ns;
 	s32 other;
@@ -161,7 +134,7 @@ static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, stru
 		ivh_forget(cpu, v);
 		count(VAWARE_IVH_LATE);
 	}
-	other = ivh_find_target(p, cpu, now);
+	other = near_search(p, -1, &n);
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	if (!o)
 		return;
@@ -186,9 +159,7 @@ __noinline int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 no
 	task.burst_ns = t->burst_ns + time_delta(now, v->run.charged_ns);
 	if (!ivh_leaves(&task) || is_pinned(p))
 		return 0;
-	bpf_rcu_read_lock(); /* 6.12 takes the timer for a program that may sleep */
 	ivh_look(p, &task, cpu, v, a, now);
-	bpf_rcu_read_unlock();
 	return 0;
 }
 

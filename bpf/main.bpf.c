@@ -20,7 +20,8 @@ const volatile bool queued_wakeup = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;
-u64 flagged_until_jiffies;
+u32 hints_flags;
+u64 hints_until_jiffies;
 
 /* Prepare the vCPUs. Return 0, or a negative error. */
 static s32 init_vcpus(const struct cpumask *online)

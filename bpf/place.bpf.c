@@ -6,6 +6,7 @@
 #include "bvs.bpf.h"
 #include "capacity.bpf.h"
 #include "cost.bpf.h"
+#include "near.bpf.h"
 #include "preempt.bpf.h"
 #include "rescue.bpf.h"
 #include "rwc.bpf.h"
@@ -13,18 +14,12 @@
 
 #include "policy/place.h"
 
-/* What decides where a task goes, and where that is. */
+/* Where a task goes. */
 struct choice {
-	u64 now;
-	u64 burst_ns;	  /* what the task is expected to run */
-	u32 class;	  /* enum vaware_class */
-	s32 prev_cpu;	  /* where it ran last */
-	bool timer_wakee; /* it sleeps until set times, and is woken where it does */
-	bool leaves;	  /* a real-time task has taken that vCPU */
-
-	bool idle;    /* the vCPU was idle, and has been claimed */
-	s32 cpu;      /* -1: nowhere better than where it was */
-	u64 delay_ns; /* expected, by bvs; 0: not known */
+	s32 cpu;	/* -1: nowhere better than where it was */
+	bool idle;	/* that vCPU was idle, and has been claimed */
+	bool preempted; /* the previous vCPU, busy, is believed to be */
+	u64 delay_ns;	/* expected there, if the vCPUs were compared; 0: they were not */
 };
 
 /* Return true if some vCPU is idle: a cheap look before a search that would find none. */
@@ -43,45 +38,45 @@ static bool claim(const struct task_struct *p, s32 cpu)
 	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
-/* Return true if nothing is known by which one idle vCPU would be better than another. */
-static bool are_alike(u64 now)
+/*
+ * Return true if vCPUs have to be compared for a task of @class: they differ in when they run it,
+ * or in what they give to it. Beside a busy sibling it gets less, which a short burst does not
+ * feel.
+ */
+static bool told_apart(u32 class, u64 now)
 {
-	return !time_before(now, uneven_until_ns) && !best_effort_vcpus && !some_flagged();
+	u32 flags = VAWARE_VCPUS_DIFFER;
+
+	if (class == VAWARE_CLASS_LATENCY) {
+		if (bvs_on() && time_before(now, uneven_until_ns))
+			return true;
+	} else {
+		flags |= VAWARE_VCPU_SMT;
+	}
+	return some_flagged(flags) && (rwc_on() || capacity_on());
 }
 
-/*
- * Return true if a task of @class that ran on @cpu last, which is not idle or not like the others,
- * has to look at what the vCPUs are.
- */
-static bool has_to_look(s32 cpu, u32 class, u64 now)
-{
-	const struct vaware_hints *in;
-
-	if (bvs_looks(cpu, class, now) || rescue_looks(class))
-		return true;
-	if (!some_flagged() || (!rwc_on() && !capacity_on()))
-		return false;
-	in = hints_of(cpu);
-	return in && in->flags;
-}
-
-/*
- * Return what it costs @p to run on @cpu, in ns, and leave its delay in @to; ~0 where it may not. A
- * global function: the verifier checks it once, not in each pass of the loop.
- */
-u64 place_weigh(struct task_struct *p __arg_trusted, s32 cpu, struct choice *to);
-
-__noinline u64 place_weigh(struct task_struct *p __arg_trusted, s32 cpu, struct choice *to)
+/* NEAR_WAKEE: what it costs @p to run on @cpu, in ns. */
+u64 place_cost(const struct task_struct *p, s32 cpu, const struct near *n)
 {
 	u64 cost_ns;
 
-	if (!to || !rwc_may_use(p, to->class, cpu) || (to->leaves && cpu == to->prev_cpu))
-		return ~0ULL;
-	to->delay_ns = vcpu_cost_ns(cpu, to->class, to->burst_ns, to->now);
-	cost_ns = to->delay_ns;
-	if (to->timer_wakee)
-		cost_ns += bvs_sleep_ns(bvs_timer_late_ns(cpu, to->now));
-	return cpu == to->prev_cpu ? cost_ns : place_away_ns(to->class, cost_ns);
+	if (!rwc_may_use(p, n->class, cpu))
+		return NEAR_NEVER;
+	cost_ns = vcpu_cost_ns(cpu, n->class, n->burst_ns, n->now);
+	if (n->timer_wakee && cost_ns != NEAR_NEVER)
+		cost_ns += bvs_sleep_ns(bvs_timer_late_ns(cpu, n->now));
+	return cpu == n->cpu ? cost_ns : place_away_ns(n->class, cost_ns);
+}
+
+/* NEAR_GIVES_WAY */
+u64 place_gives_way(const struct task_struct *p, s32 cpu, const struct near *n)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+
+	return v && runs_best_effort(cpu, v, n->now) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)
+		       ? 0
+		       : NEAR_NEVER;
 }
 
 /* Return some idle vCPU where @p may run, another one each time, without a claim; -1: none. */
@@ -95,67 +90,110 @@ static s32 idle_elsewhere(const struct task_struct *p)
 }
 
 /*
- * Choose a vCPU for @p: the cheapest among the one it ran on last, those near it, and in a large VM
- * an idle one anywhere; or the first that is good enough.
+ * Choose a vCPU for @p by what it costs there: the one it ran on last unless it @leaves that, those
+ * near it, and in a large VM an idle one anywhere; or the first that is good enough.
  */
-static void choose(struct task_struct *p, struct choice *to)
+static __always_inline void choose(struct task_struct *p, struct near *n, bool leaves,
+				   struct choice *to)
 {
-	const struct vaware_hints *in = hints_of(to->prev_cpu);
-	u64 least_ns = ~0ULL, delay_ns = 0;
+	u64 cost_ns;
+	s32 cpu;
+
+	n->use = NEAR_WAKEE;
+	n->good_ns = WAKE_GOOD_NS;
+	near_search(p, leaves ? -1 : n->cpu, n);
+	if (nr_vcpus > VAWARE_CANDIDATES + 1 && n->cost_ns > n->good_ns) {
+		cpu = idle_elsewhere(p);
+		cost_ns = cpu >= 0 ? place_cost(p, cpu, n) : NEAR_NEVER;
+		if (cost_ns < n->cost_ns)
+			n->found = cpu;
+	}
+	to->cpu = n->found;
+	if (to->cpu < 0)
+		return;
+	to->delay_ns = vcpu_cost_ns(to->cpu, n->class, n->burst_ns, n->now);
+	to->idle = scx_bpf_test_and_clear_cpu_idle(to->cpu);
+	if (to->cpu != n->cpu && rwc_banned(rwc_flags(n->cpu), n->class))
+		count(VAWARE_RWC_AVOIDED);
+}
+
+/* Return an idle vCPU of the cache of @cpu, claimed for @p, where there are several; or -1. */
+static s32 idle_of_cache(const struct task_struct *p, s32 cpu)
+{
+	const struct vaware_hints *in = some_flagged(VAWARE_VCPU_LLCS) ? hints_of(cpu) : NULL;
 	u32 i;
 
-	bpf_for (i, 0, VAWARE_CANDIDATES + 1) {
-		s32 cpu = i ? candidate_vcpu(in, to->prev_cpu, i - 1) : to->prev_cpu;
-		u64 cost_ns;
+	if (!in)
+		return -1;
+	bpf_for (i, 0, VAWARE_CANDIDATES) {
+		s32 other = candidate_vcpu(in, cpu, i);
 
-		if (cpu < 0)
+		if (i >= in->nr_near || other < 0)
 			break;
-		cost_ns = place_weigh(p, cpu, to);
-		if (cost_ns >= least_ns)
-			continue;
-		least_ns = cost_ns;
-		to->cpu = cpu;
-		delay_ns = to->delay_ns;
-		if (bvs_good(cost_ns))
-			break;
+		if (claim(p, other))
+			return other;
 	}
-	if (nr_vcpus > VAWARE_CANDIDATES + 1 && !bvs_good(least_ns)) {
-		s32 cpu = idle_elsewhere(p);
-		u64 cost_ns = cpu >= 0 ? place_weigh(p, cpu, to) : ~0ULL;
-
-		if (cost_ns < least_ns) {
-			to->cpu = cpu;
-			delay_ns = to->delay_ns;
-		}
-	}
-	to->delay_ns = delay_ns;
-	to->idle = to->cpu >= 0 && scx_bpf_test_and_clear_cpu_idle(to->cpu);
+	return -1;
 }
 
 /*
- * Find an idle vCPU for @p, or a busy one that is better than the one it ran on last. A vCPU that
- * is banned serves those that may run nowhere else.
+ * Find an idle vCPU for @p, or one whose best-effort work gives way to it, where vCPUs are alike.
+ * The kernel's search is by words of a mask: bounded for any number of vCPUs.
  */
-static void find_vcpu(struct task_struct *p, struct choice *to)
+static void find_free(struct task_struct *p, struct near *n, struct choice *to)
 {
-	if (are_alike(to->now) && claim(p, to->prev_cpu)) {
-		to->cpu = to->prev_cpu;
+	if (any_idle()) {
+		to->cpu = idle_of_cache(p, n->cpu);
+		if (to->cpu < 0)
+			to->cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		to->idle = to->cpu >= 0;
+		if (to->idle)
+			return;
+	}
+	if (!best_effort_vcpus || n->class == VAWARE_CLASS_BEST_EFFORT)
+		return;
+	n->use = NEAR_GIVES_WAY;
+	to->cpu = near_search(p, n->cpu, n);
+}
+
+/*
+ * Find a vCPU for @p, which ran on @n->cpu last, or @leaves it. A vCPU that is banned serves those
+ * that may run nowhere else.
+ */
+static void find_vcpu(struct task_struct *p, struct near *n, bool leaves, struct choice *to)
+{
+	bool compares = told_apart(n->class, n->now);
+
+	if (!compares && claim(p, n->cpu)) {
+		to->cpu = n->cpu;
 		to->idle = true;
 		return;
 	}
-	if (has_to_look(to->prev_cpu, to->class, to->now)) {
-		choose(p, to);
-		if (to->cpu >= 0) {
-			if (to->cpu != to->prev_cpu &&
-			    rwc_banned(rwc_flags(to->prev_cpu), to->class))
-				count(VAWARE_RWC_AVOIDED);
+	to->preempted = vcpu_preempted(n->cpu, n->now);
+	if (!compares)
+		compares = to->preempted && n->class == VAWARE_CLASS_LATENCY && bvs_on();
+	if (compares) {
+		choose(p, n, leaves, to);
+		if (to->cpu >= 0)
 			return;
-		}
 		count(VAWARE_RWC_FORCED);
 	}
-	/* The kernel's search is by words of a mask: bounded for any number of vCPUs. */
-	to->cpu = claim(p, to->prev_cpu) ? to->prev_cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	to->idle = to->cpu >= 0;
+	find_free(p, n, to);
+}
+
+/* What to look for: a vCPU for @p, which ran on @cpu last. */
+static struct near wanted(struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 now)
+{
+	struct near n = {
+		.now = now,
+		.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns),
+		.cost_ns = NEAR_NEVER,
+		.class = task_class(p, t),
+		.cpu = cpu,
+		.found = -1,
+	};
+
+	return n;
 }
 
 /* Let @p, which has woken, wait on the busy vCPU @cpu, or take it from the task that runs there. */
@@ -199,7 +237,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 	if (!in_reach)
 		return cpu;
 	rescue_watch(cpu, now);
-	at = rescue_activate_near(p, cpu, v->wakeup.excess_ns, now);
+	at = rescue_activate_near(p, cpu, wakeup_expected_ns(v, now), now);
 	if (at != cpu)
 		kick(cpu, SCX_KICK_IDLE);
 	return at;
@@ -208,22 +246,21 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 /* A task that may run on several vCPUs wakes: place it, and queue it there at once. */
 s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
-	struct choice to = { .now = now_ns(), .prev_cpu = prev_cpu, .cpu = -1 };
-	s32 this_cpu = bpf_get_smp_processor_id();
+	s32 this_cpu = bpf_get_smp_processor_id(), cpu;
 	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
-	u64 now = to.now;
+	struct choice to = { .cpu = -1 };
+	u64 now = now_ns();
+	struct near n;
 	bool follow;
-	s32 cpu;
 
 	if (!here || !t)
 		return prev_cpu; /* to ops.enqueue */
-	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.timer_wakee = bvs_timer_wakes(this_cpu, now);
-	to.class = task_class(p, t);
-	follow = sync_may_follow(p, to.class, this_cpu, wake_flags);
+	n = wanted(p, t, prev_cpu, now);
+	n.timer_wakee = bvs_timer_wakes(this_cpu, now);
+	follow = sync_may_follow(p, n.class, this_cpu, wake_flags);
 	if (!follow || !sync_waker_first(here, now))
-		find_vcpu(p, &to);
+		find_vcpu(p, &n, false, &to);
 	t->bvs.predicted_ns = to.delay_ns;
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
@@ -233,7 +270,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		if (to.delay_ns)
 			count(VAWARE_BVS_PICKED);
-		if (to.timer_wakee && to.delay_ns && to.cpu != this_cpu) {
+		if (n.timer_wakee && to.delay_ns && to.cpu != this_cpu) {
 			bvs_send_timer_wakee(this_cpu, to.cpu, v, to.delay_ns, now);
 			count(VAWARE_BVS_SLEEPER);
 		}
@@ -249,12 +286,14 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		return this_cpu;
 	}
 	cpu = to.cpu >= 0 ? to.cpu : prev_cpu;
-	count(to.cpu >= 0 ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
+	count(to.delay_ns ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
 	v = vcpu_ctx_of(cpu);
 	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 		return cpu; /* to ops.enqueue, where the kernel says */
 	wake_on_busy(p, t, cpu, v, now, 0);
-	return vcpu_preempted(cpu, now) ? rescue_activate_near(p, cpu, ~0ULL, now) : cpu;
+	if (cpu == prev_cpu ? to.preempted : vcpu_preempted(cpu, now))
+		return rescue_activate_near(p, cpu, ~0ULL, now);
+	return cpu;
 }
 
 /* Send @p, which leaves its vCPU, to the one that has been chosen for it. */
@@ -278,19 +317,16 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 /* Send @p, which cannot run on @cpu at once, to an idle vCPU if there is one. */
 static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	struct choice to = {
-		.now = now_ns(), .prev_cpu = cpu, .leaves = enq_flags & SCX_ENQ_REENQ, .cpu = -1
-	};
+	struct near n = wanted(p, t, cpu, now_ns());
+	struct choice to = { .cpu = -1 };
 	struct vcpu_ctx *v;
 
-	to.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns);
-	to.class = task_class(p, t);
-	find_vcpu(p, &to);
+	find_vcpu(p, &n, enq_flags & SCX_ENQ_REENQ, &to);
 	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
 	if (!v)
 		return false;
-	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, to.now), enq_flags);
-	wakeup_begin(to.cpu, v, to.now);
+	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, n.now), enq_flags);
+	wakeup_begin(to.cpu, v, n.now);
 	kick(to.cpu, SCX_KICK_IDLE);
 	return true;
 }

@@ -6,6 +6,7 @@
  */
 #include "bvs.bpf.h"
 #include "cost.bpf.h"
+#include "near.bpf.h"
 #include "rescue.bpf.h"
 #include "rwc.bpf.h"
 #include "wakeup.bpf.h"
@@ -42,12 +43,6 @@ static struct rescue_timer *rescue_timer_of(s32 cpu)
 	return bpf_map_lookup_elem(&vcpu_hedges, &key);
 }
 
-bool rescue_looks(u32 class)
-{
-	return class != VAWARE_CLASS_BEST_EFFORT && policy_on(VAWARE_POLICY_RESCUE) &&
-	       best_effort_vcpus;
-}
-
 bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
 {
 	bool late, on;
@@ -55,7 +50,7 @@ bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
 	t->rescue.arm = 0;
 	if (!policy_on(VAWARE_POLICY_RESCUE))
 		return false;
-	late = rescue_in_reach(v->wakeup.excess_ns, wake_typical_ns);
+	late = rescue_in_reach(wakeup_expected_ns(v, now), wake_typical_ns);
 	if (late)
 		put_off(&late_until_ns, now);
 	if (!time_before(now, late_until_ns))
@@ -99,55 +94,36 @@ void rescue_watch(s32 target, u64 now)
  * Global functions, which the verifier checks once and not in each way or pass that leads to them:
  * that of 7.0 follows each way through each pass, and gives up after a million instructions.
  */
-int rescue_find_sooner(struct task_struct *p __arg_trusted, s32 cpu, u64 late_ns, u64 now);
 int rescue_may_take(s32 cpu, s32 stuck);
-int rescue_find_second(s32 stuck, u64 now);
 u64 rescue_look_after(struct rescue_slot *slot, u64 now);
 
-/*
- * Return a vCPU near @cpu that @p may run on and that is late by less than @late_ns: the least late
- * one that is idle, or the first that runs at present. -1 if there is none.
- */
-__noinline int rescue_find_sooner(struct task_struct *p __arg_trusted, s32 cpu, u64 late_ns,
-				  u64 now)
+/* NEAR_ACTIVATOR: how late a vCPU is, idle; 0 for one that runs. */
+u64 rescue_activator_cost(const struct task_struct *p, s32 cpu, const struct near *n)
 {
-	const struct vaware_hints *in = hints_of(cpu);
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	s32 found = -1;
-	u32 i;
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct cpumask *idle;
+	bool is_idle;
 
-	bpf_for (i, 0, VAWARE_CANDIDATES) {
-		s32 other = candidate_vcpu(in, cpu, i);
-		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
-
-		if (!o || !late_ns)
-			break;
-		if (!o->online || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
-			continue;
-		if (!bpf_cpumask_test_cpu(other, idle)) {
-			if (vcpu_preempted(other, now))
-				continue;
-			late_ns = 0;
-		} else if (o->wakeup.excess_ns < late_ns) {
-			late_ns = o->wakeup.excess_ns;
-		} else {
-			continue;
-		}
-		found = other;
-	}
+	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		return NEAR_NEVER;
+	idle = scx_bpf_get_idle_cpumask();
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
 	scx_bpf_put_idle_cpumask(idle);
-	return found;
+	if (is_idle)
+		return wakeup_expected_ns(v, n->now);
+	return vcpu_preempted(cpu, n->now) ? NEAR_NEVER : 0;
 }
 
 s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 {
+	struct near n = {
+		.use = NEAR_ACTIVATOR, .now = now, .cost_ns = late_ns, .cpu = cpu, .found = -1
+	};
 	s32 this_cpu = bpf_get_smp_processor_id(), other;
 
 	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
 		return cpu;
-	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr)
-			? this_cpu
-			: rescue_find_sooner(p, cpu, late_ns, now);
+	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu : near_search(p, -1, &n);
 	if (other < 0)
 		return cpu;
 	count(VAWARE_RESCUE_IN_REACH);
@@ -199,7 +175,7 @@ __noinline int rescue_makes_way(s32 cpu)
 
 		if (other < 0)
 			break;
-		if (scx_bpf_dsq_nr_queued(vcpu_dsq(other, false)) && rescue_may_take(cpu, other))
+		if (waiting_at(other, false) && rescue_may_take(cpu, other))
 			return true;
 	}
 	return false;
@@ -228,46 +204,30 @@ void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_st
 				       RESCUE_TRIAL_MIN);
 }
 
-/*
- * Return the vCPU that could take over from @stuck soonest: idle, or with best-effort work only. -1
- * if there is none.
- */
-__noinline int rescue_find_second(s32 stuck, u64 now)
+/* NEAR_SECOND: how soon a vCPU takes over from @n->cpu: idle, or with best-effort work only. */
+u64 rescue_second_cost(s32 cpu, const struct near *n)
 {
-	const struct vaware_hints *in = hints_of(stuck);
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
-	s32 this_cpu = bpf_get_smp_processor_id(), found = -1;
-	u64 least_ns = ~0ULL;
-	u32 i;
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct cpumask *idle;
+	bool is_idle;
 
-	bpf_for (i, 0, VAWARE_CANDIDATES) {
-		s32 other = candidate_vcpu(in, stuck, i);
-		struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
-		u64 delay_ns;
-
-		if (!o)
-			break;
-		if (bvs_keeps_timer_wakee(stuck, other, now))
-			continue;
-		if (bpf_cpumask_test_cpu(other, idle))
-			delay_ns = other == this_cpu ? 0 : wakeup_expected_ns(o, now);
-		else if (runs_best_effort(other, o, now))
-			delay_ns = KICK_NS;
-		else
-			continue;
-		if (delay_ns < least_ns && rescue_may_take(other, stuck)) {
-			least_ns = delay_ns;
-			found = other;
-		}
-	}
+	if (!v || bvs_keeps_timer_wakee(n->cpu, cpu, n->now) || !rescue_may_take(cpu, n->cpu))
+		return NEAR_NEVER;
+	idle = scx_bpf_get_idle_cpumask();
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
 	scx_bpf_put_idle_cpumask(idle);
-	return found;
+	if (!is_idle)
+		return runs_best_effort(cpu, v, n->now) ? KICK_NS : NEAR_NEVER;
+	return cpu == bpf_get_smp_processor_id() ? 0 : wakeup_expected_ns(v, n->now);
 }
 
 /* Send a second vCPU to the queue of @stuck. Return true if there was one. */
 static bool rescue_by_second(s32 stuck, u64 now)
 {
-	s32 other = rescue_find_second(stuck, now);
+	struct near n = {
+		.use = NEAR_SECOND, .now = now, .cost_ns = NEAR_NEVER, .cpu = stuck, .found = -1
+	};
+	s32 other = near_search(NULL, -1, &n);
 	struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 
 	if (!o) {

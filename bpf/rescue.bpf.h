@@ -10,9 +10,6 @@
 /* Prepare the timers of all vCPUs. Return 0, or a negative error. */
 int rescue_init(void);
 
-/* Return true if a task of @class should choose its vCPU, for some run best-effort work. */
-__hidden bool rescue_looks(u32 class);
-
 /*
  * Return true if @t, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
  * counts in the trial while there are vCPUs for which that matters.

@@ -19,7 +19,7 @@ static inline u32 rwc_flags(s32 cpu)
 {
 	const struct vaware_hints *in;
 
-	if (!some_flagged() || !rwc_on())
+	if (!some_flagged(VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_STACKED) || !rwc_on())
 		return 0;
 	in = hints_of(cpu);
 	return in ? in->flags : 0;

@@ -14,8 +14,6 @@ void wakeup_ended(struct vcpu_ctx *v, u64 now)
 	v->wakeup.claimed_ns = 0;
 	v->bvs.timer_wakee_until_ns = 0;
 	wakeup_learn(v, sample_ns, now);
-	v->wakeup.excess_ns =
-		rescue_excess_ns(v->wakeup.excess_ns, sample_ns, rescue_after_ns(wake_typical_ns));
 	if (!(v->wakeup.count++ % WAKE_TYPICAL_EVERY))
 		wake_typical_ns = rescue_typical_ns(wake_typical_ns, sample_ns);
 }

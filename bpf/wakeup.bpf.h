@@ -24,14 +24,6 @@ static inline u64 wakeup_expected_ns(const struct vcpu_ctx *v, u64 now)
 			    WAKE_HALF_LIFE_NS);
 }
 
-/* Return what a wake-up of @v takes on average. */
-static inline u64 wakeup_mean_ns(const struct vcpu_ctx *v, u64 now)
-{
-	return wake_typical_ns + bvs_faded_ns(v->wakeup.excess_ns,
-					      time_delta(now, v->wakeup.expected_at_ns),
-					      WAKE_HALF_LIFE_NS);
-}
-
 /*
  * Put @until_ns, a variable that all vCPUs read, off to UNEVEN_NS after @now; written not more
  * often than it takes half of that to pass.

@@ -107,10 +107,17 @@ static inline u64 place_away_ns(u32 class, u64 cost_ns)
 	return MOVE_NS + (class == VAWARE_CLASS_LATENCY ? AWAY_TIMES * cost_ns : cost_ns);
 }
 
-/* Return true if a vCPU that gives @there_1024 is worth a move from one that gives @here_1024. */
-static inline bool place_gains(u32 here_1024, u32 there_1024)
+/* Return what a vCPU costs that gives @there_1024: the less the more it gives. */
+static inline u64 place_capacity_cost(u32 there_1024)
 {
-	return there_1024 * VAWARE_CLEARLY_LESS > here_1024 * VAWARE_CLEARLY_MORE;
+	return (2048 - (there_1024 < 1024 ? there_1024 : 1024)) * VAWARE_CLEARLY_LESS;
+}
+
+/* Return what one has to cost less than to be worth a move from one that gives @here_1024. */
+static inline u64 place_gain_cost(u32 here_1024)
+{
+	return 2048 * VAWARE_CLEARLY_LESS -
+	       (here_1024 < 1024 ? here_1024 : 1024) * VAWARE_CLEARLY_MORE;
 }
 
 #endif

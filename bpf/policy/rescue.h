@@ -35,26 +35,15 @@ static inline u64 rescue_after_ns(u64 typical_ns)
 }
 
 /*
- * Return the moving average @excess_ns of what the wake-ups of a vCPU take beyond @after_ns, with
- * one of @sample_ns in it, one part in sixteen.
- */
-static inline u64 rescue_excess_ns(u64 excess_ns, u64 sample_ns, u64 after_ns)
-{
-	u64 late_ns = sample_ns > after_ns ? sample_ns - after_ns : 0;
-
-	return excess_ns - excess_ns / 16 + late_ns / 16;
-}
-
-/*
- * Return true if a task that wakes on a vCPU whose wake-ups take @excess_ns too long had better be
+ * Return true if a task that wakes on a vCPU whose wake-ups take @wake_ns had better be
  * within reach of the others meanwhile, and be watched by a timer: that costs locks and more
  * wake-ups, which take @typical_ns each. Elsewhere the kernel leaves it to the vCPU, which
  * activates it when it is awake: nobody has to wait for a runqueue's lock that a stopped vCPU
  * holds.
  */
-static inline bool rescue_in_reach(u64 excess_ns, u64 typical_ns)
+static inline bool rescue_in_reach(u64 wake_ns, u64 typical_ns)
 {
-	return excess_ns >= REACH_WORTH_NS && excess_ns >= REACH_WORTH_WAKES * typical_ns;
+	return wake_ns >= REACH_WORTH_NS && wake_ns >= REACH_WORTH_WAKES * typical_ns;
 }
 
 /*

@@ -11,6 +11,8 @@ const CANDIDATES: usize = intf::VAWARE_CANDIDATES as usize;
 const STRAGGLER: u32 = intf::VAWARE_VCPU_STRAGGLER;
 const STACKED: u32 = intf::VAWARE_VCPU_STACKED;
 const UNEVEN: u32 = intf::VAWARE_VCPU_UNEVEN;
+const SMT: u32 = intf::VAWARE_VCPU_SMT;
+const LLCS: u32 = intf::VAWARE_VCPU_LLCS;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -52,10 +54,16 @@ pub struct VcpuHints {
     pub stacked: bool,
     /// The vCPUs of this VM differ in what they give to a task: there is something to choose.
     pub uneven: bool,
+    /// Some vCPUs of this VM are hardware threads of one core.
+    pub smt: bool,
+    /// The vCPUs of this VM belong to several last-level caches.
+    pub llcs: bool,
     /// The other hardware thread of its core, or itself.
     pub sibling: u32,
     /// Other vCPUs, the best for its work first.
     pub candidates: Vec<u32>,
+    /// So many of the first candidates share its last-level cache and are not banned.
+    pub nr_near: u16,
 }
 
 impl VcpuHints {
@@ -64,9 +72,17 @@ impl VcpuHints {
         self.straggler || self.stacked
     }
 
-    /// Whether decisions have to tell it from others (a flag of `enum vaware_vcpu_flag`).
-    pub fn flagged(&self) -> bool {
-        self.banned() || self.uneven
+    /// What a decision has to know of it (`enum vaware_vcpu_flag`).
+    pub fn flags(&self) -> u32 {
+        [
+            (self.straggler, STRAGGLER),
+            (self.stacked, STACKED),
+            (self.uneven, UNEVEN),
+            (self.smt, SMT),
+            (self.llcs, LLCS),
+        ]
+        .iter()
+        .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 })
     }
 
     /// The struct that the kernel half reads, valid until the kernel's tick counter has this value.
@@ -78,11 +94,10 @@ impl VcpuHints {
         intf::vaware_hints {
             valid_until_jiffies,
             capacity_1024: self.capacity_1024,
-            flags: [(self.straggler, STRAGGLER), (self.stacked, STACKED), (self.uneven, UNEVEN)]
-                .iter()
-                .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 }),
+            flags: self.flags(),
             sibling: self.sibling,
-            nr_candidates: self.candidates.len().min(CANDIDATES) as u32,
+            nr_candidates: self.candidates.len().min(CANDIDATES) as u16,
+            nr_near: self.nr_near,
             candidates,
         }
     }
@@ -115,26 +130,33 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
     slow.truncate(leaders.len() / 2);
     let is_slow = |fact: &VcpuFacts| slow.iter().any(|s| s.vcpu == fact.vcpu);
 
-    let uneven =
-        facts.windows(2).any(|pair| {
-            let of = |f: &VcpuFacts| {
-                (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024, f.llc)
-            };
-            of(&pair[0]) != of(&pair[1])
-        }) || facts.iter().any(|f| facts.iter().any(|g| f.core == g.core && f.vcpu != g.vcpu));
+    let banned = |f: &VcpuFacts| is_slow(f) || is_stacked(f);
+    let steps =
+        |f: &VcpuFacts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024);
+    let uneven = facts.windows(2).any(|pair| steps(&pair[0]) != steps(&pair[1]));
+    let llcs = facts.windows(2).any(|pair| pair[0].llc != pair[1].llc);
+    let sibling = |fact: &VcpuFacts| {
+        let shares = |f: &&VcpuFacts| f.core == fact.core && f.vcpu != fact.vcpu && !is_stacked(f);
+        facts.iter().find(shares).map_or(fact.vcpu, |f| f.vcpu)
+    };
+    let smt = facts.iter().any(|fact| !is_stacked(fact) && sibling(fact) != fact.vcpu);
     facts
         .iter()
-        .map(|fact| VcpuHints {
-            uneven,
-            vcpu: fact.vcpu,
-            capacity_1024: fact.capacity_1024,
-            straggler: is_slow(fact),
-            stacked: is_stacked(fact),
-            sibling: facts
-                .iter()
-                .find(|f| f.core == fact.core && f.vcpu != fact.vcpu && !is_stacked(f))
-                .map_or(fact.vcpu, |f| f.vcpu),
-            candidates: candidates(fact, facts, |f| is_slow(f) || is_stacked(f)),
+        .map(|fact| {
+            let candidates = candidates(fact, facts, banned);
+            VcpuHints {
+                vcpu: fact.vcpu,
+                capacity_1024: fact.capacity_1024,
+                straggler: is_slow(fact),
+                stacked: is_stacked(fact),
+                uneven,
+                smt,
+                llcs,
+                sibling: sibling(fact),
+                nr_near: candidates.iter().take_while(|f| !banned(f) && f.llc == fact.llc).count()
+                    as u16,
+                candidates: candidates.iter().map(|f| f.vcpu).collect(),
+            }
         })
         .collect()
 }
@@ -142,11 +164,11 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
 /// The other vCPUs in the order in which the work of `own` should look at them: those in use, of its
 /// cache, with the most capacity first. Those that are equal follow it by number, so that no vCPU is
 /// everybody's first choice.
-fn candidates(
+fn candidates<'a>(
     own: &VcpuFacts,
-    facts: &[VcpuFacts],
+    facts: &'a [VcpuFacts],
     banned: impl Fn(&VcpuFacts) -> bool,
-) -> Vec<u32> {
+) -> Vec<&'a VcpuFacts> {
     let mut others: Vec<_> = facts.iter().filter(|f| f.vcpu != own.vcpu).collect();
     others.sort_by_key(|f| {
         (
@@ -156,7 +178,8 @@ fn candidates(
             f.vcpu.wrapping_sub(own.vcpu),
         )
     });
-    others.iter().take(CANDIDATES).map(|f| f.vcpu).collect()
+    others.truncate(CANDIDATES);
+    others
 }
 
 #[cfg(test)]
@@ -175,7 +198,7 @@ mod tests {
     fn nothing_found_bans_nobody() {
         let inputs = plan(&vcpus(4), &[]);
         assert!(banned(&inputs).is_empty());
-        assert!(inputs.iter().all(|i| !i.uneven && i.for_kernel(1).flags == 0));
+        assert!(inputs.iter().all(|i| i.for_kernel(1).flags == 0));
         assert_eq!(inputs[2].candidates, [3, 0, 1]);
         assert_eq!(inputs[2].sibling, 2);
     }
@@ -228,6 +251,16 @@ mod tests {
         let inputs = plan(&facts, &[]);
         assert_eq!(inputs[0].candidates, [2, 3, 5, 4, 1]);
         assert_eq!(inputs[5].candidates, [3, 4, 0, 2, 1]);
+        assert_eq!(inputs.iter().map(|i| i.nr_near).collect::<Vec<_>>(), [1, 2, 1, 2, 2, 2]);
+    }
+
+    #[test]
+    fn caches_and_cores_alone_do_not_make_vcpus_uneven() {
+        let mut facts = vcpus(4);
+        (facts[2].llc, facts[3].llc) = (1, 1);
+        assert!(plan(&facts, &[]).iter().all(|i| i.flags() == LLCS));
+        (facts[1].core, facts[2].llc, facts[3].llc) = (0, 0, 0);
+        assert!(plan(&facts, &[]).iter().all(|i| i.flags() == SMT));
     }
 
     #[test]
@@ -244,6 +277,6 @@ mod tests {
         let inputs = plan(&vcpus(1024), &[]);
         assert!(inputs.iter().all(|i| i.candidates.len() == CANDIDATES));
         assert_eq!(inputs[1023].candidates[0], 0);
-        assert_eq!(inputs[0].for_kernel(9).nr_candidates, CANDIDATES as u32);
+        assert_eq!(inputs[0].for_kernel(9).nr_candidates, CANDIDATES as u16);
     }
 }

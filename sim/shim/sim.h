@@ -21,7 +21,8 @@ extern bool queued_wakeup;
 extern u32 steal_source;
 extern u64 tick_ns;
 extern u64 policies;
-extern u64 flagged_until_jiffies;
+extern u32 hints_flags;
+extern u64 hints_until_jiffies;
 
 /* Maps that the simulator reads or writes as the daemon would, by address alone. */
 extern char vcpu_stats;

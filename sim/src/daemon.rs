@@ -23,7 +23,7 @@ impl Sim {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
                 unsafe { *inputs = told.for_kernel(u64::MAX) };
-                self.guest.config.flagged |= told.flagged();
+                self.guest.config.hints_flags |= told.flags();
             }
         }
     }

@@ -78,7 +78,8 @@ fn load() -> anyhow::Result<()> {
             if config.steal_clock { intf::VAWARE_STEAL_KVM } else { intf::VAWARE_STEAL_BEATS };
         shim::tick_ns = config.tick_ns;
         shim::policies = config.policies;
-        shim::flagged_until_jiffies = if config.flagged { u64::MAX } else { 0 };
+        shim::hints_flags = config.hints_flags;
+        shim::hints_until_jiffies = u64::MAX;
     }
     let error = call::call(Callback::Init, &[]) as i32;
     anyhow::ensure!(error == 0, "ops.init returned {error}");

@@ -33,7 +33,7 @@ pub struct GuestConfig {
     /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
     pub queued_wakeup: bool,
     /// The daemon has told before load that some vCPU is unlike the others.
-    pub flagged: bool,
+    pub hints_flags: u32,
 }
 
 impl GuestConfig {
@@ -45,7 +45,7 @@ impl GuestConfig {
             steal_clock: false,
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
-            flagged: false,
+            hints_flags: 0,
         }
     }
 }

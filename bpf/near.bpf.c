@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The search among the candidates of a vCPU.
+ */
+#include "near.bpf.h"
+
+static __always_inline u64 near_cost_ns(struct task_struct *p, s32 cpu, const struct near *n)
+{
+	if (n->use == NEAR_SECOND)
+		return rescue_second_cost(cpu, n);
+	if (!p)
+		return NEAR_NEVER;
+	switch (n->use) {
+	case NEAR_WAKEE:
+		return place_cost(p, cpu, n);
+	case NEAR_GIVES_WAY:
+		return place_gives_way(p, cpu, n);
+	case NEAR_ACTIVATOR:
+		return rescue_activator_cost(p, cpu, n);
+	case NEAR_HARVEST:
+		return ivh_target_cost(p, cpu, n);
+	case NEAR_CAPACITY:
+		return capacity_cost(p, cpu, n);
+	}
+	return NEAR_NEVER;
+}
+
+__noinline int near_search(struct task_struct *p __arg_trusted __arg_nullable, s32 first,
+			   struct near *n)
+{
+	const struct vaware_hints *in;
+	u32 i;
+
+	if (!n)
+		return -1;
+	in = hints_of(n->cpu);
+	bpf_for (i, 0, VAWARE_CANDIDATES + 1) {
+		s32 other = i ? candidate_vcpu(in, n->cpu, i - 1) : first;
+		u64 cost_ns;
+
+		if (other < 0) {
+			if (!i)
+				continue;
+			break;
+		}
+		bpf_rcu_read_lock(); /* 6.12 takes a timer for a program that may sleep */
+		cost_ns = near_cost_ns(p, other, n);
+		bpf_rcu_read_unlock();
+		if (cost_ns >= n->cost_ns)
+			continue;
+		n->cost_ns = cost_ns;
+		n->found = other;
+		if (cost_ns <= n->good_ns)
+			break;
+	}
+	return n->found;
+}
