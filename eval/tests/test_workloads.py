@@ -251,6 +251,17 @@ def test_suites_are_made_of_workloads_that_exist():
     assert len(suite("full", Size())) == len(catalogue(Size()))
 
 
+@pytest.mark.parametrize("vcpus", [1, 4, 16])
+def test_sizes_make_sense_with_few_and_many_vcpus(vcpus):
+    every = catalogue(Size("virtual", vcpus, vcpus, 0.5))
+    threads = max(2, vcpus)  # one alone would wait for nobody
+    assert every["barrier-block"].command.endswith(f" {threads} 0.5")
+    assert every["parallel-dynamic"].command.endswith(f" {threads} 0.5")
+    rate, service_us, _, seconds = map(float, every["requests"].command.split()[1:])
+    assert rate * service_us / 1e6 == pytest.approx(requests.LOAD_RATIO * vcpus)
+    assert rate * seconds >= requests.REQUESTS_WANTED - 1
+
+
 def test_a_command_without_a_pattern_is_timed():
     workload = from_command("make")
     assert workload.parse("vaware-wall-seconds 9\nnoise\nvaware-wall-seconds 2.5\n") == {

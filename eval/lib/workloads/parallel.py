@@ -7,8 +7,11 @@ from .workload import Metric, Size, Workload
 
 
 def workloads(size: Size) -> list[Workload]:
-    """Static and dynamic with sleeping waiters; static with spinning ones; dynamic beside idle."""
-    run = f"{size.vcpus} {size.seconds:g}"
+    """Static and dynamic with sleeping waiters; static with spinning ones; dynamic beside idle.
+
+    A thread per vCPU, at least two.
+    """
+    run = f"{max(2, size.vcpus)} {size.seconds:g}"
     binary = programs.path("parallel")
     hogs = 'chrt --idle 0 stress-ng --cpu "$(nproc)" -q --temp-path /tmp & hogs=$!; '
     commands = {

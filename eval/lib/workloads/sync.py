@@ -13,11 +13,11 @@ def parse(output: str) -> dict[str, float]:
 
 
 def workloads(size: Size) -> list[Workload]:
-    """Every kind, with a thread per vCPU."""
+    """Every kind, with a thread per vCPU, at least two: one alone has nobody to wait for."""
     return [
         Workload(
             f"{what}-{how}",
-            f"{programs.path('sync')} {what} {how} {size.vcpus} {size.seconds:g}",
+            f"{programs.path('sync')} {what} {how} {max(2, size.vcpus)} {size.seconds:g}",
             (Metric("rate", unit, "higher"),),
             parse,
             needs=("gcc",),
