@@ -135,6 +135,16 @@ latency average = 10.680 ms
 initial connection time = 12.1 ms
 tps = 749.063671 (without initial connection time)
 """
+SOCKPERF = """\
+sockperf: Test ended
+sockperf: [Total Run] RunTime=1.001 sec; Warm up time=400 msec; SentMessages=9778; \
+ReceivedMessages=9777
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=0.552 sec; SentMessages=4000; ReceivedMessages=4000
+sockperf: Summary: Latency is 8.330 usec
+"""
+IPERF3 = json.dumps({"end": {"sum_received": {"bytes": 2.5e8, "bits_per_second": 2.5e9}}})
+DONE = "done 1380418\nrate 2.76066e+06\n"
 
 
 def test_hackbench():
@@ -189,6 +199,8 @@ def test_output_without_numbers_is_an_error_and_no_value(workload):
         ("perf-messaging", PERF_MESSAGING),
         ("nginx", WRK),
         ("postgresql", PGBENCH),
+        ("tcp-ping-pong", SOCKPERF),
+        ("tcp-stream", IPERF3),
     ],
 )
 def test_each_metric_that_is_declared_is_parsed(name, output):
@@ -217,10 +229,44 @@ def test_rt_app_tells_the_latency_of_each_wake_up():
 
 
 def test_sockets_tell_half_a_round_trip_and_what_arrived():
-    told = "sockperf: Summary: Latency is 8.330 usec\n"
-    assert sockets.parse_ping_pong(told) == {"latency": 8.33}
-    received = {"end": {"sum_received": {"bits_per_second": 2.5e9}}}
-    assert sockets.parse_stream(json.dumps(received)) == {"rate": 2500}
+    assert sockets.parse_ping_pong(SOCKPERF) == {"latency": 8.33}
+    assert sockets.parse_stream(IPERF3) == {"rate": 2500}
+
+
+@pytest.mark.parametrize(
+    "name, output, operations",
+    [
+        ("perf-pipe", PERF_PIPE, 4000),
+        ("sysbench-cpu-4", SYSBENCH_CPU, 2895),
+        ("sysbench-threads", SYSBENCH_THREADS, 1602),
+        ("stress-ng-switch", STRESS_NG, 138845),
+        ("requests", REQUESTS, 1000),
+        ("nginx", WRK, 8012),
+        ("postgresql", PGBENCH, 3000),
+        ("tcp-ping-pong", SOCKPERF, 9777),
+        ("tcp-stream", IPERF3, 2000),
+        ("barrier-block", DONE, 1380418),
+        ("parallel-dynamic", DONE, 1380418),
+        ("stages", DONE, 1380418),
+    ],
+)
+def test_units_of_work_are_read(name, output, operations):
+    workload = catalogue(Size("kvm"))[name]
+    assert workload.operations(output) == operations
+    with pytest.raises(ParseError):
+        workload.operations("Killed {\n")
+
+
+@pytest.mark.parametrize("name", ["hackbench", "perf-messaging"])
+def test_units_of_work_that_are_asked_for_grow_with_the_run(name):
+    short, long = (catalogue(Size("kvm", seconds=s))[name].operations("") for s in (1, 4))
+    assert long == pytest.approx(4 * short, rel=0.01)
+
+
+def test_beside_other_work_no_unit_has_a_cost():
+    every = catalogue(Size())
+    assert every["requests-best-effort"].operations is None
+    assert every["parallel-best-effort"].operations is None
 
 
 def test_perf_nginx_and_postgresql():

@@ -37,10 +37,16 @@ def parse(output: str) -> dict[str, float]:
     return percentiles(latencies(output), PERCENTILES, "requests")
 
 
+def operations(output: str) -> float:
+    """Requests."""
+    return sum(latencies(output).values())
+
+
 def workloads(size: Size) -> list[Workload]:
     """A light load: alone, and beside SCHED_IDLE work that would fill every vCPU.
 
     It lasts until there are requests enough for the percentiles, rather than being a heavier load.
+    What a request costs is not known beside other work.
     """
     load_ratio = LOAD_TCG_RATIO if size.is_emulated else LOAD_RATIO
     rate = load_ratio * size.cores * 1e6 / SERVICE_US
@@ -60,6 +66,7 @@ def workloads(size: Size) -> list[Workload]:
             needs=BUILT + needs,
             prepare=lambda: programs.build("requests"),
             latencies=latencies,
+            operations=None if needs else operations,
         )
         for name, command, needs in (
             ("requests", serve, ()),
