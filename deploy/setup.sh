@@ -174,6 +174,9 @@ pbzip2|pbzip2|has pbzip2
 zstd|zstd|has zstd
 nginx|nginx-light|has nginx
 wrk|wrk|has wrk
+Go|golang-go|has go
+Java and its compiler|default-jdk-headless|has java && has javac && has jar
+Redis and redis-benchmark|redis-server redis-tools|has redis-server && has redis-benchmark
 PostgreSQL and pgbench|postgresql|compgen -G '/usr/lib/postgresql/*/bin/pgbench' || has pgbench
 END
 }
@@ -354,7 +357,7 @@ install_missing() {
         # shellcheck disable=SC2086 # a list of words
         [ -z "$packages" ] || run_logged 'install packages' apt_get install --no-install-recommends $packages
         # Their programs are wanted, not servers that run from now on.
-        services=$(for each in nginx postgresql; do if misses "$each" || misses "$each-light"; then echo "$each"; fi; done)
+        services=$(for each in nginx postgresql redis-server; do if misses "$each" || misses "$each-light"; then echo "$each"; fi; done)
         # shellcheck disable=SC2086 # a list of words
         if [ -n "$services" ] && has systemctl; then "${root[@]}" systemctl disable --now $services >>"$log" 2>&1 || true; fi
     fi

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from vlab import LabError
-from workloads import parallel, postgresql, programs, requests, sync
+from workloads import messages, parallel, postgresql, programs, requests, sync
 
 
 def run(name: str, *arguments: object) -> subprocess.CompletedProcess:
@@ -56,6 +56,38 @@ def test_a_pipeline_makes_progress_and_ends(stages, threads):
     assert sync.parse(done.stdout)["rate"] > 0
 
 
+@pytest.mark.parametrize("message_threads, workers", [(1, 1), (2, 3)])
+def test_each_worker_that_was_woken_is_counted_once(message_threads, workers):
+    done = run("messages", message_threads, workers, 100, 0.2)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert sum(requests.latencies(done.stdout).values()) == told["requests"] > 0
+    assert messages.operations(done.stdout) == told["requests"]
+
+
+@pytest.mark.parametrize(
+    "build, packages", [("build_go", "golang-go"), ("build_java", "default-jdk-headless")]
+)
+def test_a_compiler_that_is_not_there_is_named_with_its_package(
+    build, packages, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(programs, "folder", lambda: tmp_path / "eval")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    name = {"build_go": "channels", "build_java": "ForkJoin"}[build]
+    with pytest.raises(LabError, match=f"install {packages}"):
+        getattr(programs, build)(name)
+
+
+def test_a_program_that_cannot_be_built_leaves_nothing(monkeypatch, tmp_path):
+    (tmp_path / "go").write_text("#!/bin/sh\necho no such package >&2\nexit 1\n")
+    (tmp_path / "go").chmod(0o755)
+    monkeypatch.setattr(programs, "folder", lambda: tmp_path / "eval")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    with pytest.raises(LabError, match="no such package.*install golang-go"):
+        programs.build_go("channels")
+    assert not list((tmp_path / "eval").iterdir())
+
+
 @pytest.mark.parametrize(
     "name, arguments",
     [
@@ -63,6 +95,8 @@ def test_a_pipeline_makes_progress_and_ends(stages, threads):
         ("sync", ["mutex", "sleep", 2, 1]),
         ("parallel", ["guided", 2, 1]),
         ("stages", [4]),
+        ("messages", [1]),
+        ("messages", [0, 1, 1, 1]),
     ],
 )
 def test_a_wrong_command_line_is_told(name, arguments):

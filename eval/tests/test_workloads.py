@@ -12,14 +12,18 @@ from workloads import (
     catalogue,
     cyclictest,
     hackbench,
+    make,
+    messages,
     nginx,
     perf_bench,
     postgresql,
+    redis,
     requests,
     rt_app,
     sockets,
     stress_ng,
     suite,
+    sync,
     sysbench,
 )
 from workloads.workload import ParseError, from_command, is_known, percentile
@@ -135,6 +139,25 @@ latency average = 10.680 ms
 initial connection time = 12.1 ms
 tps = 749.063671 (without initial connection time)
 """
+SOCKPERF = """\
+sockperf: Test ended
+sockperf: [Total Run] RunTime=1.001 sec; Warm up time=400 msec; SentMessages=9778; \
+ReceivedMessages=9777
+sockperf: ========= Printing statistics for Server No: 0
+sockperf: [Valid Duration] RunTime=0.552 sec; SentMessages=4000; ReceivedMessages=4000
+sockperf: Summary: Latency is 8.330 usec
+"""
+IPERF3 = json.dumps({"end": {"sum_received": {"bytes": 2.5e8, "bits_per_second": 2.5e9}}})
+MESSAGES = """\
+{"requests": 2310, "rate": 4597.1, "unit": "us", "counts": {"2.04": 1300, "10.2": 900, "300": 110}}
+"""
+DONE = "done 1380418\nrate 2.76066e+06\n"
+MAKE = "vaware-wall-seconds 0.540\n"
+REDIS = """\
+"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms",\
+"max_latency_ms"
+"SET","89285.71","0.204","0.040","0.175","0.415","0.607","1.231"
+"""
 
 
 def test_hackbench():
@@ -189,6 +212,14 @@ def test_output_without_numbers_is_an_error_and_no_value(workload):
         ("perf-messaging", PERF_MESSAGING),
         ("nginx", WRK),
         ("postgresql", PGBENCH),
+        ("tcp-ping-pong", SOCKPERF),
+        ("tcp-stream", IPERF3),
+        ("messages", MESSAGES),
+        ("make", MAKE),
+        ("go-ping-pong", DONE),
+        ("go-ping-pong-many", DONE),
+        ("jvm-fork-join", DONE),
+        ("redis", REDIS),
     ],
 )
 def test_each_metric_that_is_declared_is_parsed(name, output):
@@ -217,10 +248,58 @@ def test_rt_app_tells_the_latency_of_each_wake_up():
 
 
 def test_sockets_tell_half_a_round_trip_and_what_arrived():
-    told = "sockperf: Summary: Latency is 8.330 usec\n"
-    assert sockets.parse_ping_pong(told) == {"latency": 8.33}
-    received = {"end": {"sum_received": {"bits_per_second": 2.5e9}}}
-    assert sockets.parse_stream(json.dumps(received)) == {"rate": 2500}
+    assert sockets.parse_ping_pong(SOCKPERF) == {"latency": 8.33}
+    assert sockets.parse_stream(IPERF3) == {"rate": 2500}
+
+
+def test_messages_redis_make_and_what_tells_a_rate():
+    assert messages.parse(MESSAGES) == {"rate": 4597.1, "p50": 2.04, "p99": 300}
+    with pytest.raises(ParseError, match="too few"):
+        messages.parse('{"requests": 9, "rate": 18, "counts": {"2": 9}}')
+    assert redis.parse(REDIS) == {"rate": 89285.71, "p99": 0.607, "p50": 0.175}
+    with pytest.raises(ParseError, match="6.2"):
+        redis.parse('"test","rps"\n"SET","89285.71"\n')
+    assert make.parse_time(MAKE) == {"time": 0.54}
+    assert sync.parse(DONE) == {"rate": 2.76066e6}
+
+
+@pytest.mark.parametrize(
+    "name, output, operations",
+    [
+        ("perf-pipe", PERF_PIPE, 4000),
+        ("sysbench-cpu-4", SYSBENCH_CPU, 2895),
+        ("sysbench-threads", SYSBENCH_THREADS, 1602),
+        ("stress-ng-switch", STRESS_NG, 138845),
+        ("requests", REQUESTS, 1000),
+        ("messages", MESSAGES, 2310),
+        ("nginx", WRK, 8012),
+        ("postgresql", PGBENCH, 3000),
+        ("tcp-ping-pong", SOCKPERF, 9777),
+        ("tcp-stream", IPERF3, 2000),
+        ("barrier-block", DONE, 1380418),
+        ("parallel-dynamic", DONE, 1380418),
+        ("stages", DONE, 1380418),
+        ("go-ping-pong", DONE, 1380418),
+        ("jvm-fork-join", DONE, 1380418),
+    ],
+)
+def test_units_of_work_are_read(name, output, operations):
+    workload = catalogue(Size("kvm"))[name]
+    assert workload.operations(output) == operations
+    with pytest.raises(ParseError):
+        workload.operations("Killed {\n")
+
+
+@pytest.mark.parametrize("name", ["hackbench", "perf-messaging", "redis", "make"])
+def test_units_of_work_that_are_asked_for_grow_with_the_run(name):
+    short, long = (catalogue(Size("kvm", seconds=s))[name].operations("") for s in (1, 4))
+    assert long == pytest.approx(4 * short, rel=0.01)
+
+
+def test_beside_other_work_no_unit_has_a_cost():
+    every = catalogue(Size())
+    assert every["requests-best-effort"].operations is None
+    assert every["parallel-best-effort"].operations is None
 
 
 def test_perf_nginx_and_postgresql():
@@ -249,6 +328,21 @@ def test_suites_are_made_of_workloads_that_exist():
     for name in [*SUITES, "full"]:
         assert suite(name, Size())
     assert len(suite("full", Size())) == len(catalogue(Size()))
+
+
+@pytest.mark.parametrize("vcpus", [1, 4, 16])
+def test_sizes_make_sense_with_few_and_many_vcpus(vcpus):
+    every = catalogue(Size("virtual", vcpus, vcpus, 0.5))
+    threads = max(2, vcpus)  # one alone would wait for nobody
+    assert every["barrier-block"].command.endswith(f" {threads} 0.5")
+    assert every["parallel-dynamic"].command.endswith(f" {threads} 0.5")
+    assert every["jvm-fork-join"].command.endswith(f" {threads} 0.5")
+    assert every["go-ping-pong-many"].command.endswith(f" {threads} {vcpus} 0.5")
+    bosses, workers, *_ = every["messages"].command.split()[1:]
+    assert int(bosses) * int(workers) == threads
+    rate, service_us, _, seconds = map(float, every["requests"].command.split()[1:])
+    assert rate * service_us / 1e6 == pytest.approx(requests.LOAD_RATIO * vcpus)
+    assert rate * seconds >= requests.REQUESTS_WANTED - 1
 
 
 def test_a_command_without_a_pattern_is_timed():

@@ -23,7 +23,8 @@ A/A: the baseline's second turn against its first. stolen: of the time that vCPU
 part taken under the baseline and the arm.
 p: corrected for a look after each block and, by Holm, for the number of cells of the page.
 Verdicts at p <= 0.05: better, worse, or level: within {margin:g} % of the baseline. Only the first
-metric of a workload has one.\
+metric of a workload has one. vcpu_us_per_op: time that all vCPUs ran on the host, for a unit of
+work.\
 """
 VERDICTS = ("better", "level", "worse")
 PERCENTILES = (50, 95, 99, 99.9)

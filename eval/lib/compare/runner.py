@@ -10,7 +10,7 @@ from dataclasses import replace
 from vlab import CommandTimeout, LabError
 from workloads import ParseError, Workload
 
-from . import arms, records, report
+from . import arms, cost, records, report
 from .arms import Arm, ArmFailed, Charge, Guest
 from .plan import Plan
 from .progress import Progress
@@ -166,6 +166,7 @@ class Runner:
                 return _failure(f"the workload ended with code {result.rc}", result.output)
             values = workload.parse(result.output)
             latencies = workload.latencies(result.output) if workload.latencies else None
+            costs = self._costs(workload, result.output, taken["run_ns"])
         except ParseError as why:
             return _failure(f"{why}", result.output)
         except CommandTimeout as why:
@@ -179,11 +180,17 @@ class Runner:
                 "better": metric.better,
             }
             for metric in workload.metrics
-        }
+        } | costs
         found = {"ok": True, "metrics": metrics} | taken
         if latencies:
             found["latencies"] = {f"{bound:g}": n for bound, n in sorted(latencies.items()) if n}
         return found
+
+    def _costs(self, workload: Workload, output: str, run_ns: Sequence[int]) -> dict[str, dict]:
+        if not workload.operations:
+            return {}
+        place = self.stage.facts.get("place", "")
+        return cost.metrics(place, run_ns, workload.operations(output))
 
     def _keep(self, place: dict, arm: Arm, workload: Workload, result: dict) -> None:
         record = self.stage.facts | self.plan.facts() | self.stage.facts_of(arm) | place

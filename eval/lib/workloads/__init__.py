@@ -8,13 +8,18 @@ A new kind is a file with `workloads(size)`, and its place in KINDS.
 """
 
 from . import (
+    channels,
     cyclictest,
+    fork_join,
     hackbench,
+    make,
+    messages,
     nginx,
     parallel,
     perf_bench,
     pipeline,
     postgresql,
+    redis,
     requests,
     rt_app,
     sockets,
@@ -27,6 +32,7 @@ from .workload import Metric, ParseError, Size, Workload, from_command
 KINDS = (
     cyclictest,
     requests,
+    messages,
     rt_app,
     hackbench,
     perf_bench,
@@ -35,13 +41,18 @@ KINDS = (
     sync,
     parallel,
     pipeline,
+    make,
+    channels,
+    fork_join,
     sysbench,
     postgresql,
+    redis,
     nginx,
 )
 
 # What is in which suite; "full" has all. `quick` is for a first look: a latency, a throughput, a
-# burst of wake-ups.
+# burst of wake-ups. `honest` is what must be level with EEVDF where vCPUs are whole cores: what
+# synchronizes, hands over, waits or forks a lot, and plain computation.
 SUITES = {
     "quick": ("requests", "parallel-dynamic", "hackbench"),
     "table": (
@@ -57,6 +68,11 @@ SUITES = {
         *("perf-pipe", "tcp-ping-pong", "tcp-stream"),
         *("mutex-block", "barrier-block", "barrier-adaptive", "parallel-static"),
         *("parallel-dynamic", "pbzip2", "postgresql", "nginx"),
+    ),
+    "honest": (
+        *("perf-pipe", "hackbench", "barrier-block", "messages", "parallel-dynamic", "requests"),
+        *("sysbench-cpu-4", "sysbench-threads", "stress-ng-switch"),
+        *("make", "go-ping-pong", "jvm-fork-join"),
     ),
 }
 

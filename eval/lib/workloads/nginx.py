@@ -40,6 +40,11 @@ def parse(output: str) -> dict[str, float]:
     }
 
 
+def operations(output: str) -> float:
+    """Requests."""
+    return number(r"^ +(\d+) requests in ", output)
+
+
 def _milliseconds(percent: str, output: str) -> float:
     for unit, ms in UNIT_MS.items():
         try:
@@ -66,5 +71,13 @@ def workloads(size: Size) -> list[Workload]:
         f"\n{CONFIGURATION}END\n"
     )
     return [
-        Workload("nginx", command, METRICS, parse, needs=("nginx", "wrk"), setup=setup),
+        Workload(
+            "nginx",
+            command,
+            METRICS,
+            parse,
+            needs=("nginx", "wrk"),
+            setup=setup,
+            operations=operations,
+        ),
     ]

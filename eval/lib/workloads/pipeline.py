@@ -3,7 +3,7 @@
 c/stages.c passes items on, and little else."""
 
 from . import programs
-from .sync import parse
+from .sync import operations, parse
 from .workload import Metric, Size, Workload, from_command
 
 INPUT = "/dev/shm/vaware-pipeline"
@@ -43,4 +43,5 @@ def _stages(size: Size) -> Workload:
         note=f"{STAGES} stages, {WORK_US} us of work in each",
         needs=("gcc",),
         prepare=lambda: programs.build("stages"),
+        operations=operations,
     )

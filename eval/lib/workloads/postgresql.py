@@ -77,6 +77,11 @@ def parse(output: str) -> dict[str, float]:
     }
 
 
+def operations(output: str) -> float:
+    """Transactions."""
+    return number(r"^number of transactions actually processed: (\d+)", output)
+
+
 def workloads(size: Size) -> list[Workload]:
     """pgbench's own mix of updates and reads, eight clients."""
     return [replace(pgbench(size, CLIENTS), name="postgresql")]
@@ -103,6 +108,7 @@ def pgbench(size: Size, clients: int) -> Workload:
         needs=(binary("postgres"), binary("pgbench"), "setpriv"),
         prepare=prepare,
         setup=setup,
+        operations=operations,
     )
 
 

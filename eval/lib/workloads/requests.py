@@ -11,6 +11,7 @@ SERVICE_US = 500
 # Of the cores that the VM can have: what competes takes most of them, and emulation makes the two
 # wake-ups of a request as dear as its service.
 LOAD_RATIO, LOAD_TCG_RATIO = 0.15, 0.06
+REQUESTS_WANTED = 1100  # on average; 1000 tell the 99th percentile
 METRICS = (
     Metric("p99", "us", "lower"),
     Metric("p50", "us", "lower"),
@@ -36,11 +37,21 @@ def parse(output: str) -> dict[str, float]:
     return percentiles(latencies(output), PERCENTILES, "requests")
 
 
+def operations(output: str) -> float:
+    """Requests."""
+    return sum(latencies(output).values())
+
+
 def workloads(size: Size) -> list[Workload]:
-    """A light load: alone, and beside SCHED_IDLE work that would fill every vCPU."""
+    """A light load: alone, and beside SCHED_IDLE work that would fill every vCPU.
+
+    It lasts until there are requests enough for the percentiles, rather than being a heavier load.
+    What a request costs is not known beside other work.
+    """
     load_ratio = LOAD_TCG_RATIO if size.is_emulated else LOAD_RATIO
-    rate = max(load_ratio * size.cores * 1e6 / SERVICE_US, 1050 / size.seconds)
-    serve = f"{programs.path('requests')} {rate:.0f} {SERVICE_US} {2 * size.vcpus} {size.seconds:g}"
+    rate = load_ratio * size.cores * 1e6 / SERVICE_US
+    seconds = max(size.seconds, REQUESTS_WANTED / rate)
+    serve = f"{programs.path('requests')} {rate:.0f} {SERVICE_US} {2 * size.vcpus} {seconds:.4g}"
     beside = (
         'chrt --idle 0 stress-ng --cpu "$(nproc)" -q --temp-path /tmp & hogs=$!; sleep 0.5; '
         f"{serve}; kill $hogs && wait"
@@ -55,6 +66,7 @@ def workloads(size: Size) -> list[Workload]:
             needs=BUILT + needs,
             prepare=lambda: programs.build("requests"),
             latencies=latencies,
+            operations=None if needs else operations,
         )
         for name, command, needs in (
             ("requests", serve, ()),

@@ -19,13 +19,28 @@ def parse_ping_pong(output: str) -> dict[str, float]:
     return {"latency": number(r"Summary: Latency is ([\d.]+) usec", output)}
 
 
+def ping_pong_operations(output: str) -> float:
+    """Round trips."""
+    return number(r"Total Run\].* ReceivedMessages=(\d+)", output)
+
+
 def parse_stream(output: str) -> dict[str, float]:
-    """What arrived. Raises ParseError."""
+    """How fast it arrived. Raises ParseError."""
+    return {"rate": _received(output)["bits_per_second"] / 1e6}
+
+
+def _received(output: str) -> dict[str, float]:
     try:
         found, _ = json.JSONDecoder().raw_decode(output, output.index("{"))
-        return {"rate": float(found["end"]["sum_received"]["bits_per_second"]) / 1e6}
+        told = found["end"]["sum_received"]
+        return {name: float(told[name]) for name in ("bytes", "bits_per_second")}
     except (ValueError, KeyError, TypeError) as why:
         raise ParseError(f"iperf3 gave no results that can be read ({why!r})") from None
+
+
+def stream_operations(output: str) -> float:
+    """Megabits. Raises ParseError."""
+    return _received(output)["bytes"] * 8 / 1e6
 
 
 def workloads(size: Size) -> list[Workload]:
@@ -44,6 +59,7 @@ def workloads(size: Size) -> list[Workload]:
             (Metric("latency", "us", "lower"),),
             parse_ping_pong,
             needs=("sockperf", "ip", "ss"),
+            operations=ping_pong_operations,
         ),
         Workload(
             "tcp-stream",
@@ -54,5 +70,6 @@ def workloads(size: Size) -> list[Workload]:
             (Metric("rate", "Mbit/s", "higher"),),
             parse_stream,
             needs=("iperf3", "ip", "ss"),
+            operations=stream_operations,
         ),
     ]

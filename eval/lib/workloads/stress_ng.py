@@ -9,6 +9,11 @@ def parse(output: str) -> dict[str, float]:
     return {"rate": number(r"metrc:.*\] switch +\d+(?: +[\d.]+){3} +([\d.]+)", output)}
 
 
+def operations(output: str) -> float:
+    """Switches: the first number of the metrics line."""
+    return number(r"metrc:.*\] switch +(\d+)(?: +[\d.]+){4}", output)
+
+
 def workloads(size: Size) -> list[Workload]:
     """Four pairs."""
     seconds = max(1, round(size.seconds))
@@ -19,5 +24,6 @@ def workloads(size: Size) -> list[Workload]:
             (Metric("rate", "switches/s", "higher"),),
             parse,
             needs=("stress-ng",),
+            operations=operations,
         )
     ]

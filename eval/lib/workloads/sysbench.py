@@ -16,11 +16,18 @@ def parse_cpu(output: str) -> dict[str, float]:
 
 def parse_threads(output: str) -> dict[str, float]:
     """sysbench threads tells events and time, and no rate."""
-    events = number(r"total number of events: +(\d+)", output)
     time_s = number(r"total time: +([\d.]+)s", output)
     if not time_s:
         raise ParseError("sysbench has measured no time")
-    return {"rate": events / time_s, "p95": number(r"95th percentile: +([\d.]+)", output)}
+    return {
+        "rate": operations(output) / time_s,
+        "p95": number(r"95th percentile: +([\d.]+)", output),
+    }
+
+
+def operations(output: str) -> float:
+    """Events."""
+    return number(r"total number of events: +(\d+)", output)
 
 
 def workloads(size: Size) -> list[Workload]:
@@ -31,6 +38,7 @@ def workloads(size: Size) -> list[Workload]:
         METRICS,
         parse_threads,
         needs=("sysbench",),
+        operations=operations,
     )
     return [*(cpu(size, count) for count in (1, 2, 4)), threads]
 
@@ -43,6 +51,7 @@ def cpu(size: Size, threads: int) -> Workload:
         METRICS,
         parse_cpu,
         needs=("sysbench",),
+        operations=operations,
     )
 
 

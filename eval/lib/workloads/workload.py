@@ -65,7 +65,8 @@ class Workload:
     that the verdict is about. `latencies` gives a distribution, {upper bound: count}, in the unit
     of the first metric. `prepare` makes what the command needs, on the machine that eval runs on,
     before anything is measured; `setup` is a shell command that is run once in each VM.
-    `needs` names programs. `note` goes into the report.
+    `operations` gives the units of work that were done, for what each costs. `needs` names
+    programs. `note` goes into the report.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Workload:
     prepare: Callable[[], None] | None = None
     setup: str = ""
     latencies: Callable[[str], dict[float, int]] | None = None
+    operations: Callable[[str], float] | None = None
 
     def missing(self) -> list[str]:
         """The programs that it needs and that are not on this machine."""
@@ -135,12 +137,8 @@ def from_command(
     """
     name = command.strip().split("\n")[0][:40]
     if pattern is None:
-        # In a subshell, so that an `exit` of the command does not lose its time.
-        timed = f"TIMEFORMAT='{WALL_MARK} %R'; time (\n{command}\n)"
         time = Metric("time", "s", better)
-        return Workload(
-            name, timed, (time,), lambda output: {"time": _wall_seconds(output)}, timeout_s
-        )
+        return Workload(name, timed(command), (time,), parse_time, timeout_s)
     try:
         groups = re.compile(pattern).groups
     except re.error as why:
@@ -153,8 +151,15 @@ def from_command(
     )
 
 
-def _wall_seconds(output: str) -> float:
+def timed(command: str) -> str:
+    """The command, which then tells its wall time for parse_time."""
+    # In a subshell, so that an `exit` of the command does not lose its time.
+    return f"TIMEFORMAT='{WALL_MARK} %R'; time (\n{command}\n)"
+
+
+def parse_time(output: str) -> dict[str, float]:
+    """The wall time of a command that is `timed`, in seconds. Raises ParseError."""
     found = re.findall(rf"^{WALL_MARK} ([\d.]+)$", output, re.MULTILINE)
     if not found:
         raise ParseError("its wall time is not in the output")
-    return float(found[-1])
+    return {"time": float(found[-1])}

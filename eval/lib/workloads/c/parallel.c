@@ -5,8 +5,8 @@
  *   parallel static|dynamic THREADS SECONDS
  *
  * static: each thread has its share fixed, so the slowest vCPU sets the pace; dynamic: threads take
- * pieces as they get done. Prints "rate N": pieces per second. OMP_WAIT_POLICY says how threads
- * wait.
+ * pieces as they get done. Prints "done N", pieces, and "rate N": of them per second.
+ * OMP_WAIT_POLICY says how threads wait.
  */
 #include <omp.h>
 #include <stdio.h>
@@ -37,6 +37,6 @@ int main(int argc, char **argv)
 			work(rounds);
 		done += pieces;
 	}
-	printf("rate %.6g\n", done * 1e9 / (now_ns() - begin));
+	printf("done %llu\nrate %.6g\n", (unsigned long long)done, done * 1e9 / (now_ns() - begin));
 	return 0;
 }

@@ -15,10 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bins.h"
 #include "calibrate.h"
 
-#define BIN_GROWTH 1.02
-#define BINS 1200
 #define DRAIN_NS 1000000000ull
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -28,14 +27,6 @@ static size_t total, due, served, finished;
 static int over;
 static uint64_t service_rounds;
 static uint64_t counts[BINS];
-
-static void count(uint64_t latency_ns)
-{
-	double us = latency_ns / 1000.0;
-	int bin = us <= 1 ? 0 : (int)ceil(log(us) / log(BIN_GROWTH));
-
-	counts[bin < BINS ? bin : BINS - 1]++;
-}
 
 static void *worker(void *unused)
 {
@@ -54,7 +45,7 @@ static void *worker(void *unused)
 		pthread_mutex_lock(&lock);
 		if (over)
 			break;
-		count(end - intended_ns[mine]);
+		bins_count(counts, end - intended_ns[mine]);
 		intended_ns[mine] = 0;
 		finished++;
 	}
@@ -122,7 +113,7 @@ static void drain(void)
 	over = 1;
 	for (size_t i = 0; i < total; i++)
 		if (intended_ns[i])
-			count(now_ns() - intended_ns[i]);
+			bins_count(counts, now_ns() - intended_ns[i]);
 	pthread_cond_broadcast(&arrived);
 	pthread_mutex_unlock(&lock);
 }
@@ -148,14 +139,8 @@ int main(int argc, char **argv)
 	drain();
 	for (int i = 0; i < workers; i++)
 		pthread_join(thread[i], NULL);
-	printf("{\"requests\": %zu, \"unit\": \"us\", \"counts\": {", total);
-	for (int bin = 0, first = 1; bin < BINS; bin++) {
-		if (!counts[bin])
-			continue;
-		printf("%s\"%.4g\": %llu", first ? "" : ", ", pow(BIN_GROWTH, bin),
-		       (unsigned long long)counts[bin]);
-		first = 0;
-	}
-	printf("}}\n");
+	printf("{\"requests\": %zu, ", total);
+	bins_print(counts);
+	printf("}\n");
 	return 0;
 }

@@ -5,7 +5,8 @@
  *
  *   stages STAGES THREADS_PER_STAGE WORK_US SECONDS
  *
- * The first stage makes items, the last one drops them. Prints "rate N": items per second.
+ * The first stage makes items, the last one drops them. Prints "done N", items, and "rate N":
+ * of them per second.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -108,6 +109,6 @@ int main(int argc, char **argv)
 	end_all();
 	for (int i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
-	printf("rate %.6g\n", done * 1e9 / (now_ns() - begin));
+	printf("done %llu\nrate %.6g\n", done, done * 1e9 / (now_ns() - begin));
 	return 0;
 }

@@ -7,7 +7,7 @@
  *
  * mutex: each thread works 50 us alone and 10 us under one lock. barrier: each works 200 us, then
  * all meet. block sleeps at once, adaptive spins shortly before it does, spin never sleeps. Prints
- * "rate N": critical sections, or rounds of the barrier, per second.
+ * "done N", critical sections or rounds of the barrier, and "rate N": of them per second.
  */
 #include <linux/futex.h>
 #include <pthread.h>
@@ -146,6 +146,7 @@ int main(int argc, char **argv)
 	atomic_store(&over, true);
 	for (uint32_t i = 0; i < threads; i++)
 		pthread_join(thread[i], NULL);
-	printf("rate %.6g\n", atomic_load(&done) * 1e9 / (now_ns() - begin));
+	printf("done %llu\nrate %.6g\n", atomic_load(&done),
+	       atomic_load(&done) * 1e9 / (now_ns() - begin));
 	return 0;
 }
