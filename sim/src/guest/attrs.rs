@@ -61,7 +61,11 @@ pub fn apply(change: Change) {
         Change::Online { vcpu, online: false } => take_down(vcpu),
         // SAFETY: a plain number that the scheduler reads, as the daemon would write it.
         Change::Policies { bits } => unsafe { crate::bpf::shim::policies = bits },
-        Change::Inputs { vcpu, seed } => sim(|s| s.absurd_inputs(vcpu, seed)),
+        Change::Inputs { vcpu, seed } => {
+            sim(|s| s.absurd_inputs(vcpu, seed));
+            // SAFETY: as above.
+            unsafe { crate::bpf::shim::flagged_until_jiffies = u64::MAX };
+        }
     }
 }
 
