@@ -298,14 +298,15 @@ pub fn schedule() {
 }
 
 impl Sim {
-    /// Return true if a waker leaves it to `cpu`, which has nothing to run, to activate `t`
-    /// (ttwu_queue_cond).
+    /// Return true if a waker leaves it to `cpu` to activate `t`: that has another cache, or nothing
+    /// to run (ttwu_queue_cond).
     fn leaves_wakeup_to(&self, cpu: VcpuId, t: TaskId) -> bool {
         self.guest.config.queued_wakeup
             && cpu != self.current
             && self.vcpus[cpu].online
             && self.tasks[t].may_run_on(cpu)
-            && !self.tasks.iter().any(|task| task.on_rq && task.cpu == cpu)
+            && (!self.guest.config.shares_cache(cpu, self.current)
+                || !self.tasks.iter().any(|task| task.on_rq && task.cpu == cpu))
     }
 
     /// Add a task, not woken yet.

@@ -16,12 +16,15 @@ use std::collections::BTreeMap;
 
 use crate::bpf::shim::cpumask;
 use crate::guest::dsq::Dsq;
+use crate::guest::vcpu::VcpuId;
 use crate::sim::{MS, Ns};
 
 /// What the guest is.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
     pub nr_vcpus: usize,
+    /// How many last-level caches they have, with as many vCPUs next to each other each.
+    pub caches: usize,
     /// Bits of enum vaware_policy.
     pub policies: u64,
     /// 1 s / HZ. Debian's cloud kernels have HZ 250.
@@ -37,9 +40,15 @@ pub struct GuestConfig {
 }
 
 impl GuestConfig {
+    /// Return true if two vCPUs share a last-level cache.
+    pub fn shares_cache(&self, a: VcpuId, b: VcpuId) -> bool {
+        a * self.caches / self.nr_vcpus == b * self.caches / self.nr_vcpus
+    }
+
     pub fn new(nr_vcpus: usize, policies: u64) -> Self {
         Self {
             nr_vcpus,
+            caches: 1,
             policies,
             tick_ns: 4 * MS,
             steal_clock: false,

@@ -4,7 +4,8 @@
 use hints::VcpuFacts;
 use intf::ALL_POLICIES;
 use sim::guest::attrs::Change;
-use sim::guest::task::NewTask;
+use sim::guest::task::{NewTask, TaskId};
+use sim::guest::vcpu::VcpuId;
 use sim::host::Load;
 use sim::script::Action;
 use sim::sim::{MS, Ns, S, Sim, US};
@@ -187,4 +188,69 @@ fn nobody_follows_a_waker_to_a_vcpu_that_is_banned() {
     // The waker itself may be stopped between the stamp and the wake-up, once in a while.
     let mean_ns = late.sum / late.count;
     assert!(mean_ns < 2 * MS, "wake-ups were served after {mean_ns} ns");
+}
+
+/// Waits for packets on vCPU 0 beside another task, and serves them wherever it may. Each packet
+/// comes while that vCPU switches it out: the waker, which has another cache, then leaves it there,
+/// and asks nobody where it should go.
+struct Leaver {
+    task: TaskId,
+    semaphore: usize,
+    step: u32,
+}
+
+impl Leaver {
+    const WAKER: VcpuId = 2;
+    const SWITCHES_AFTER_NS: Ns = 60 * US;
+
+    fn allow(&self, s: &mut Sim, allowed: Vec<VcpuId>) {
+        let change = Change::Affinity { task: self.task, allowed };
+        s.plan(s.now, Action::Change { by: Self::WAKER, change });
+    }
+}
+
+impl Program for Leaver {
+    fn next(&mut self, s: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 4 {
+            1 => {
+                self.allow(s, vec![0]);
+                Op::Compute(4 * MS)
+            }
+            2 => {
+                self.allow(s, (0..4).collect());
+                Op::Compute(50 * US)
+            }
+            3 => {
+                let at = s.now + Self::SWITCHES_AFTER_NS;
+                s.world.queues[0].push_back(at);
+                s.plan(at, Action::Packet { by: Self::WAKER, semaphore: self.semaphore });
+                Op::Down(self.semaphore)
+            }
+            _ => {
+                if let Some(at) = s.world.queues[0].pop_front() {
+                    s.tally("late", s.now - at);
+                }
+                Op::Compute(100 * US)
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_woken_while_it_is_switched_out_finds_an_idle_vcpu_too() {
+    let mut s = pinned(4, 4, ALL_POLICIES);
+    s.guest.config.caches = 2;
+    s.costs.switch_ns = 100 * US;
+    s.world.queues.push(Default::default());
+    let semaphore = s.world.semaphore(0);
+    let hog = Compute::new("work", 100 * US);
+    let tasks = vec![
+        NewTask::new("leaver", 0, Leaver { task: 0, semaphore, step: 0 }),
+        NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 1, hog) },
+    ];
+    let late = finished(s, tasks, S).tallies["late"].clone();
+    assert!(late.count > 50, "{} packets were served", late.count);
+    let mean_ns = late.sum / late.count;
+    assert!(mean_ns < 500 * US, "packets were served after {mean_ns} ns");
 }
