@@ -10,6 +10,7 @@ use sim::host::Load;
 use sim::script::Action;
 use sim::sim::{MS, Ns, S, Sim, US};
 use sim::work::compute::Compute;
+use sim::work::timers;
 use sim::work::{Op, Program};
 
 use crate::{compete, compute, finished, pinned};
@@ -253,4 +254,28 @@ fn who_is_woken_while_it_is_switched_out_finds_an_idle_vcpu_too() {
     assert!(late.count > 50, "{} packets were served", late.count);
     let mean_ns = late.sum / late.count;
     assert!(mean_ns < 500 * US, "packets were served after {mean_ns} ns");
+}
+
+#[test]
+fn who_is_changed_while_it_runs_has_not_slept() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    s.world.warm_up_ns = 100 * MS;
+    // Too often for a burst that shows what the task is, were each change the end of one.
+    for n in 1..500 {
+        let change = if n % 2 == 0 {
+            Change::Nice { task: 0, nice: 0 }
+        } else {
+            Change::Affinity { task: 0, allowed: vec![0] }
+        };
+        s.plan(n * 2 * MS, Action::Change { by: 1, change });
+    }
+    let pinned_to_0 = |new| NewTask { allowed: Some(vec![0]), ..new };
+    let hog = NewTask::new("hog", 0, Compute::new("work", 100 * US));
+    let tasks: Vec<_> = std::iter::once(hog)
+        .chain(timers::tasks("late", 1, 5300 * US, 1))
+        .map(pinned_to_0)
+        .collect();
+    let late = finished(s, tasks, S).tallies["late"].clone();
+    let mean_ns = late.sum / late.count.max(1);
+    assert!(mean_ns < MS, "behind a CPU-bound task it waited for {mean_ns} ns");
 }
