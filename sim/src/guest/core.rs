@@ -332,7 +332,7 @@ impl Sim {
     /// The first online vCPU that `t` may run on, its present one first.
     pub fn first_allowed(&self, t: TaskId) -> Option<VcpuId> {
         let task = &self.tasks[t];
-        if task.may_run_on(task.cpu) && self.vcpus[task.cpu].online {
+        if !self.is_misplaced(t, task.cpu) {
             return Some(task.cpu);
         }
         let nr = self.vcpus.len();
@@ -342,7 +342,7 @@ impl Sim {
     /// `cpu` if `t` may run there, else another (select_fallback_rq): its affinity is given up only
     /// when no vCPU of it is online.
     pub fn allowed_or_fallback(&mut self, t: TaskId, cpu: VcpuId) -> VcpuId {
-        if self.tasks[t].may_run_on(cpu) && mask_test(&self.guest.online, cpu) {
+        if self.tasks[t].may_run_on(cpu) && !self.is_misplaced(t, cpu) {
             return cpu;
         }
         if let Some(other) = self.first_allowed(t) {
@@ -378,7 +378,7 @@ impl Sim {
             prev.map_or(u64::MAX, |t| t as u64),
         );
         let Some(t) = next else { return self.costs.switch_ns };
-        if !self.vcpus[v].online {
+        if self.tasks[t].may_run_on(v) && self.is_misplaced(t, v) {
             // It came here by a decision from before: pushed away at once (balance_push).
             self.vcpu(v).evict = Some(t);
         } else if !self.tasks[t].may_run_on(v) {

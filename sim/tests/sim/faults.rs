@@ -279,3 +279,35 @@ fn who_is_changed_while_it_runs_has_not_slept() {
     let mean_ns = late.sum / late.count.max(1);
     assert!(mean_ns < MS, "behind a CPU-bound task it waited for {mean_ns} ns");
 }
+
+/// Disables migration, works and enables it again, as kernel code does around per-CPU data.
+#[derive(Default)]
+struct Bound {
+    step: u32,
+}
+
+impl Program for Bound {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 4 {
+            1 => Op::MigrateDisable(true),
+            2 => Op::Compute(9 * MS),
+            3 => Op::MigrateDisable(false),
+            _ => Op::Compute(200 * US),
+        }
+    }
+}
+
+#[test]
+fn who_has_disabled_migration_runs_on_though_its_vcpu_goes_offline() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    s.guest.stall_ns = 200 * MS;
+    for (n, online) in (0..12).flat_map(|n| [(n, false), (n, true)]) {
+        let change = Change::Online { vcpu: 1, online };
+        // At another moment of what runs there each time.
+        let at = n * 507 * MS + if online { 500 * MS } else { 100 * MS };
+        s.plan(at, Action::Change { by: 0, change });
+    }
+    let tasks = (0..6).map(|n| NewTask::new("bound", n, Bound::default())).collect();
+    finished(s, tasks, 6 * S);
+}
