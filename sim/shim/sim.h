@@ -24,5 +24,6 @@ extern u64 policies;
 extern u64 flagged_until_jiffies;
 
 /* Maps that the simulator reads or writes as the daemon would, by address alone. */
+extern char vcpu_activity;
 extern char vcpu_stats;
 extern char vcpu_hints;

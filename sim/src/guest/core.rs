@@ -3,7 +3,7 @@
 
 use super::task::{NewTask, State, Task, TaskId};
 use super::vcpu::{Irq, Mode, VcpuId};
-use super::{irq, mask_next_and, mask_test, scx, scx_dispatch};
+use super::{irq, mask_next_and, scx, scx_dispatch};
 use crate::exec::{Lock, current, lock, spend, suspend, unlock, wait_until_free};
 use crate::record::What;
 use crate::sim::{Ns, Sim, sim};
@@ -96,6 +96,7 @@ fn perform(v: VcpuId, t: TaskId, op: Op) {
             sim(|s| s.vcpu(v).need_resched = true);
         }
         Op::MigrateDisable(on) => super::attrs::migrate_disable(v, t, on),
+        Op::IrqsOff(ns) => spend(ns),
         Op::Flush => irq::flush_tlb(v, t),
         Op::Exit => {
             sim(|s| s.task(t).state = State::Dead);

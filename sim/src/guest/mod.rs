@@ -31,6 +31,8 @@ pub struct GuestConfig {
     pub tick_ns: Ns,
     /// The hypervisor announces KVM's steal clock.
     pub steal_clock: bool,
+    /// It shows nothing: all that is stolen is taken by another hypervisor further below.
+    pub steal_below: bool,
     pub wait_bound_ns: Ns,
     /// The kernel can leave it to idle vCPUs to activate what wakes on them
     /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
@@ -52,6 +54,7 @@ impl GuestConfig {
             policies,
             tick_ns: 4 * MS,
             steal_clock: false,
+            steal_below: false,
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
             flagged: false,

@@ -311,3 +311,37 @@ fn who_has_disabled_migration_runs_on_though_its_vcpu_goes_offline() {
     let tasks = (0..6).map(|n| NewTask::new("bound", n, Bound::default())).collect();
     finished(s, tasks, 6 * S);
 }
+
+/// Computes, and keeps interrupts off for a moment in between.
+struct Driver {
+    off: bool,
+}
+
+impl Program for Driver {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.off = !self.off;
+        if self.off { Op::IrqsOff(600 * US) } else { Op::Compute(49_500 * US) }
+    }
+}
+
+#[test]
+fn interrupts_that_are_off_are_not_stolen_time_where_there_is_a_clock() {
+    let mut s = pinned(1, 1, ALL_POLICIES);
+    s.guest.config.steal_clock = true;
+    let driver = NewTask::new("driver", 0, Driver { off: false });
+    let seen = finished(s, vec![driver], 10 * S);
+    assert!(seen.activity[0].beats_stolen_ns > MS, "no beat was late");
+    assert_eq!(seen.activity[0].stolen_ns, 0);
+}
+
+#[test]
+fn what_a_steal_clock_misses_is_found_by_late_beats() {
+    let mut s = pinned(1, 1, ALL_POLICIES);
+    s.guest.config.steal_clock = true;
+    s.guest.config.steal_below = true;
+    compete(&mut s, 0, Load::Duty { on_ns: 5 * MS, off_ns: 45 * MS, phase_ns: 0 }, true);
+    let seen = finished(s, compute(1, MS), 20 * S);
+    let (stolen_ns, truth_ns) = (seen.activity[0].stolen_ns, seen.truth[0].1);
+    assert!(stolen_ns > truth_ns / 2, "{stolen_ns} of {truth_ns} ns were found");
+    assert!(stolen_ns < truth_ns * 5 / 4, "{stolen_ns} of {truth_ns} ns were found");
+}
