@@ -345,3 +345,18 @@ fn what_a_steal_clock_misses_is_found_by_late_beats() {
     assert!(stolen_ns > truth_ns / 2, "{stolen_ns} of {truth_ns} ns were found");
     assert!(stolen_ns < truth_ns * 5 / 4, "{stolen_ns} of {truth_ns} ns were found");
 }
+
+#[test]
+fn what_runs_is_billed_to_the_vcpu_that_it_runs_on() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    for n in 1..1000 {
+        let change = Change::Nice { task: 0, nice: 0 };
+        s.plan(n * MS, Action::Change { by: 1, change });
+    }
+    let hog = Compute::new("work", 100 * US);
+    let tasks = vec![NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 0, hog) }];
+    let seen = finished(s, tasks, S);
+    let billed_ns: Vec<u64> = seen.stats.iter().map(|of| of.run_ns.iter().sum()).collect();
+    assert!(billed_ns[0] > S * 9 / 10, "{billed_ns:?}");
+    assert_eq!(billed_ns[1], 0);
+}
