@@ -16,7 +16,7 @@ static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cp
 {
 	struct vaware_activity *a = activity_of(cpu);
 	u64 elapsed_ns = time_delta(now, v->run.charged_ns), stolen_ns = 0, run_ns;
-	struct vaware_stats *s = stats_here();
+	struct vaware_stats *s = stats_of(cpu); /* who changes its task may run elsewhere */
 	u32 class = v->run.class;
 
 	if (activity_on && a) {

@@ -78,6 +78,20 @@ static void fade(struct vaware_activity *a, struct vcpu_ctx *v, u64 now)
 		span_decay(&a->spans[i], halvings);
 }
 
+/* What the steal clock of @v owes at @now will not be shown any more. Let it be evidence. */
+static void note_missed(struct vcpu_ctx *v, const struct vaware_activity *a, u64 now)
+{
+	u64 busy_ns = now - a->idle_ns;
+
+	v->activity.clock_missed_ns =
+		activity_missed_ns(v->activity.clock_missed_ns, v->activity.clock_owed_ns,
+				   time_delta(busy_ns, v->activity.clock_missed_busy_ns));
+	v->activity.clock_missed_busy_ns = busy_ns;
+	v->activity.clock_misses =
+		activity_clock_misses(v->activity.clock_misses, v->activity.clock_missed_ns);
+	v->activity.clock_owed_ns = 0;
+}
+
 /*
  * The beat on @cpu at @now is late, or its steal clock has moved: the hypervisor had stopped
  * it. Take down when and for how long.
@@ -102,10 +116,12 @@ int activity_note_preemption(s32 cpu, u64 now)
 		a->beats_stolen_ns += now - began_ns;
 	}
 	if (steal_source == VAWARE_STEAL_KVM) {
-		if (now - v->activity.clock_owed_since_ns > CLOCK_LAG_NS)
-			v->activity.clock_owed_ns = 0;
-		taken = activity_fuse(taken_ns, late_ns, v->activity.clock_owed_ns);
-		if (taken.owed_ns > v->activity.clock_owed_ns)
+		if (v->activity.clock_owed_ns &&
+		    now - v->activity.clock_owed_since_ns > CLOCK_LAG_NS)
+			note_missed(v, a, now);
+		taken = activity_fuse(taken_ns, late_ns, v->activity.clock_owed_ns,
+				      v->activity.clock_misses);
+		if (!v->activity.clock_owed_ns)
 			v->activity.clock_owed_since_ns = now;
 		v->activity.clock_owed_ns = taken.owed_ns;
 		if (taken.by_clock) {

@@ -49,11 +49,13 @@ struct activity_ctx {
 	u64 long_preemptions_apart_ns; /* mean busy time between those */
 	u64 tick_due_ns; /* when its next tick comes if it runs a task of ours; 0: not known yet */
 	u64 steal_clock_ns; /* steal clock at the last beat */
-	u64 clock_owed_ns;  /* preemptions seen by late beats that the steal clock has not shown yet
-			     */
+	u64 clock_owed_ns;  /* what beats were late and the steal clock has not shown yet */
 	u64 clock_owed_since_ns;
-	u64 steal_stat_ns; /* the kernel's steal statistics at the last tick */
-	u64 softirqs;	   /* those of the kinds that take long, at the last timer beat */
+	u64 clock_missed_ns;	  /* evidence that it never does: activity_missed_ns() */
+	u64 clock_missed_busy_ns; /* as of then, by a clock that stands while the vCPU is idle */
+	u64 clock_misses;	  /* the evidence is enough */
+	u64 steal_stat_ns;	  /* the kernel's steal statistics at the last tick */
+	u64 softirqs;		  /* those of the kinds that take long, at the last timer beat */
 	u64 spans_faded_ns;
 	u64 steal_stat_seen; /* steal_stat_ns is one */
 };

@@ -39,12 +39,18 @@ static inline bool policy_on(enum vaware_policy policy)
 	return policies & policy;
 }
 
-/* Return the counters of the vCPU that this runs on. */
-static inline struct vaware_stats *stats_here(void)
+/* Return the statistics of @cpu. */
+static inline struct vaware_stats *stats_of(s32 cpu)
 {
-	u32 key = bpf_get_smp_processor_id();
+	u32 key = cpu;
 
 	return bpf_map_lookup_elem(&vcpu_stats, &key);
+}
+
+/* Return those of the vCPU that this runs on. */
+static inline struct vaware_stats *stats_here(void)
+{
+	return stats_of(bpf_get_smp_processor_id());
 }
 
 static inline void count(enum vaware_counter counter)

@@ -59,12 +59,17 @@ def test_affinity_is_never_broken(scheduler):
     assert told["changes"] > 10 and told["checks"] > 100, told
 
 
-def test_a_task_leaves_a_vcpu_that_a_real_time_task_takes(scheduler):
+@pytest.mark.parametrize(
+    "taker",
+    [("real_time.py", 1, 60, 40), ("deadline.py", 1, 60, 100)],
+    ids=["real-time", "deadline"],
+)
+def test_tasks_leave_a_vcpu_that_one_of_a_higher_class_takes(scheduler, taker):
     """Other vCPUs are idle: nobody has to wait for the 60 ms of every 100 that it runs."""
     guest = scheduler.vm
     (alone,) = spin(guest, "vcpu=1,free", seconds=3)
-    real_time = guest.spawn(tool("real_time.py", 1, 60, 40))
-    wait_until(guest, lambda: "running" in real_time.output, "the real-time task")
+    higher = guest.spawn(tool(*taker))
+    wait_until(guest, lambda: "running" in higher.output, "the task of a higher class")
     (beside,) = spin(guest, "vcpu=1,free", seconds=3)
-    real_time.kill()
+    higher.kill()
     assert beside["turns"] > 0.9 * alone["turns"], (beside, alone)

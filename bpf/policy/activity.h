@@ -258,31 +258,58 @@ static inline bool activity_ends(u64 taken_ns, u64 stop_ns)
 /* What was taken since the last beat, judged by steal clock and beats together. */
 struct activity_taken {
 	u64 ns;
-	u64 owed_ns;   /* what the clock has yet to show of stops that beats have seen */
+	u64 owed_ns;   /* what beats were late and the clock has yet to show */
 	bool by_clock; /* the clock tells the length */
 };
 
 /*
  * Judge that the steal clock has moved by @clock_ns while a beat was late by @late_ns (0: it was
- * not); @owed_ns is what the clock owes from before. The clock is exact, but some miss what a
- * hypervisor further below takes, or tell it late. What a beat was late is certain: the longer of
- * the two counts, and no time twice.
+ * not); @owed_ns is what the clock owes from before. The clock is exact, and a beat may be late
+ * because interrupts were off. But some clocks miss what a hypervisor further below takes: of one
+ * that is known to (@misses), the longer of the two counts, and no time twice.
  */
-static inline struct activity_taken activity_fuse(u64 clock_ns, u64 late_ns, u64 owed_ns)
+static inline struct activity_taken activity_fuse(u64 clock_ns, u64 late_ns, u64 owed_ns,
+						  bool misses)
 {
-	u64 paid_ns = clock_ns < owed_ns ? clock_ns : owed_ns;
+	u64 paid_ns = clock_ns < owed_ns ? clock_ns : owed_ns, new_ns = clock_ns - paid_ns;
 	struct activity_taken taken = {
-		.ns = clock_ns - paid_ns,
+		.ns = misses ? new_ns : clock_ns,
 		.owed_ns = owed_ns - paid_ns,
 		.by_clock = true,
 	};
 
-	if (late_ns > taken.ns) {
-		taken.owed_ns += late_ns - taken.ns;
+	if (late_ns <= new_ns)
+		return taken;
+	taken.owed_ns += late_ns - new_ns;
+	if (misses) {
 		taken.ns = late_ns;
 		taken.by_clock = false;
 	}
 	return taken;
+}
+
+/*
+ * Return the evidence @missed_ns that a steal clock misses stops, with @unshown_ns in it that beats
+ * were late and it never showed, after @busy_ns in which the vCPU was busy. It fades, so that only
+ * what is missed of more than one part in MISSED_PARTS of the time adds up, and a single beat adds
+ * little, however late.
+ */
+static inline u64 activity_missed_ns(u64 missed_ns, u64 unshown_ns, u64 busy_ns)
+{
+	u64 fades_ns = busy_ns / MISSED_PARTS;
+
+	missed_ns = missed_ns > fades_ns ? missed_ns - fades_ns : 0;
+	missed_ns += unshown_ns < MISSED_ONCE_NS ? unshown_ns : MISSED_ONCE_NS;
+	return missed_ns < 2 * MISSED_NS ? missed_ns : 2 * MISSED_NS;
+}
+
+/*
+ * Return true if a steal clock is known to miss stops by @missed_ns of evidence; @before: it was.
+ * It is until the evidence is less than half of what it took.
+ */
+static inline bool activity_clock_misses(bool before, u64 missed_ns)
+{
+	return missed_ns >= (before ? MISSED_NS / 2 : MISSED_NS);
 }
 
 #endif

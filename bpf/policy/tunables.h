@@ -99,6 +99,15 @@
 /* A steal clock that has not shown within this time what late beats have seen, never will. */
 #define CLOCK_LAG_NS (20 * NS_PER_MS)
 
+/*
+ * A steal clock misses stops if beats were late by so much in all that it never showed, more than
+ * one part of the busy time. One late beat counts for an eighth of it at most: interrupts may have
+ * been off, which they are seldom.
+ */
+#define MISSED_NS (256 * NS_PER_MS)
+#define MISSED_ONCE_NS (MISSED_NS / 8)
+#define MISSED_PARTS 64
+
 /* A halted vCPU that runs later than this after it was woken had to wait for the hypervisor. */
 #define WAKE_LATE_NS NS_PER_MS
 

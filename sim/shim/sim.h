@@ -25,5 +25,6 @@ extern u32 hints_flags;
 extern u64 hints_until_jiffies;
 
 /* Maps that the simulator reads or writes as the daemon would, by address alone. */
+extern char vcpu_activity;
 extern char vcpu_stats;
 extern char vcpu_hints;

@@ -37,6 +37,9 @@ pub struct Outcome {
     /// Of each vCPU, what the host knows: ns run, ns stolen, stops.
     pub truth: Vec<(Ns, Ns, u64)>,
     pub tasks: Vec<(String, TaskCounts)>,
+    /// Of each vCPU, what the scheduler shows its daemon.
+    pub activity: Vec<intf::vaware_activity>,
+    pub stats: Vec<intf::vaware_stats>,
     pub callbacks: BTreeMap<Callback, CallbackCounts>,
 }
 
@@ -86,8 +89,10 @@ fn load() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn outcome(s: Sim) -> Outcome {
+fn outcome(mut s: Sim) -> Outcome {
     Outcome {
+        activity: s.values((&raw const shim::vcpu_activity) as usize),
+        stats: s.values((&raw const shim::vcpu_stats) as usize),
         last: s.record.last(400).copied().collect(),
         hash: s.record.hash,
         entries: s.record.entries,

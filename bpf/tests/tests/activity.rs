@@ -178,19 +178,70 @@ proptest! {
 proptest! {
     #[test]
     fn what_clock_and_beats_see_counts_once(stops in vec((0..50 * MS, any::<bool>(), any::<bool>()), 1..50)) {
-        // Each stop is seen in full by late beats, by the clock at once, or by the clock later.
-        let (mut owed, mut taken, mut clock_later) = (0, 0, 0);
-        let mut truth = 0;
-        for (stop, beats_see, clock_lags) in stops {
-            truth += stop;
-            let clock = if clock_lags && beats_see { clock_later += stop; 0 } else { stop };
-            let found = pure!(activity_fuse(clock, if beats_see { stop } else { 0 }, owed));
-            (owed, taken) = (found.owed_ns, taken + found.ns);
-            let found = pure!(activity_fuse(clock_later, 0, owed));
-            (owed, taken, clock_later) = (found.owed_ns, taken + found.ns, 0);
+        // Each stop is seen in full by late beats, by the clock at once, or by the clock later. So it
+        // is whether the clock is known to miss some or not.
+        for misses in [false, true] {
+            let (mut owed, mut taken, mut clock_later, mut truth) = (0, 0, 0, 0);
+            for &(stop, beats_see, clock_lags) in &stops {
+                truth += stop;
+                let clock = if clock_lags && beats_see { clock_later += stop; 0 } else { stop };
+                let late = if beats_see { stop } else { 0 };
+                let found = pure!(activity_fuse(clock, late, owed, misses));
+                (owed, taken) = (found.owed_ns, taken + found.ns);
+                let found = pure!(activity_fuse(clock_later, 0, owed, misses));
+                (owed, taken, clock_later) = (found.owed_ns, taken + found.ns, 0);
+            }
+            prop_assert_eq!(taken, truth);
+            prop_assert_eq!(owed, 0);
         }
-        prop_assert_eq!(taken, truth);
-        prop_assert_eq!(owed, 0);
+    }
+
+    #[test]
+    fn beyond_an_exact_clock_nothing_is_stolen(moves in vec((0..50 * MS, 0..50 * MS), 1..50)) {
+        let (mut owed, mut taken) = (0, 0);
+        for (clock, late) in &moves {
+            let found = pure!(activity_fuse(*clock, *late, owed, false));
+            (owed, taken) = (found.owed_ns, taken + found.ns);
+            prop_assert!(found.by_clock);
+        }
+        prop_assert_eq!(taken, moves.iter().map(|(clock, _)| clock).sum::<u64>());
+    }
+
+    #[test]
+    fn of_a_clock_that_misses_stops_late_beats_count(late in 1..SECOND, clock in 0..SECOND) {
+        let found = pure!(activity_fuse(clock, late, 0, true));
+        prop_assert_eq!(found.ns, clock.max(late));
+        prop_assert_eq!(found.by_clock, clock >= late);
+    }
+
+    /// A host below that takes a twentieth and more is known within a minute; interrupts that are
+    /// off for up to a hundredth of the time never prove one, however long the single time.
+    #[test]
+    fn a_clock_misses_stops_by_many_late_beats_alone(
+        late in MS / 4..50 * MS, more in 4..20u64, less in 100..1000u64, first in 0..10 * SECOND,
+    ) {
+        let misses = |after: u64, beats: u64| {
+            let mut evidence = pure!(activity_missed_ns(0, first, 0));
+            let mut told = pure!(activity_clock_misses(false, evidence));
+            assert!(!told, "by one beat");
+            for _ in 0..beats {
+                evidence = pure!(activity_missed_ns(evidence, late, after));
+                told = pure!(activity_clock_misses(told, evidence));
+            }
+            told
+        };
+        let within_a_minute = |part: u64| 60 * SECOND / (late * part);
+        prop_assert!(misses(late * more, within_a_minute(more)));
+        prop_assert!(!misses(late * less, within_a_minute(less)));
+    }
+
+    #[test]
+    fn a_clock_that_shows_all_again_is_believed_again(late in MS..50 * MS) {
+        let mut evidence = 0;
+        (0..1000).for_each(|_| evidence = pure!(activity_missed_ns(evidence, late, late * 10)));
+        prop_assert!(pure!(activity_clock_misses(false, evidence)));
+        evidence = pure!(activity_missed_ns(evidence, 0, 30 * SECOND));
+        prop_assert!(!pure!(activity_clock_misses(true, evidence)));
     }
 
     #[test]

@@ -134,7 +134,7 @@ struct user_exit_info {
 #define scx_bpf_dump(format, args...) ((void)0)
 
 /* The simulated kernel asks ops.select_cpu at each wake-up. */
-#define __COMPAT_is_enq_cpu_selected(enq_flags) 1
+#define __COMPAT_is_enq_cpu_selected(enq_flags) (!!((enq_flags) & SCX_ENQ_CPU_SELECTED))
 #define __COMPAT_scx_bpf_dsq_peek(dsq_id) scx_bpf_dsq_peek(dsq_id)
 #define scx_bpf_dsq_move_to_local(dsq_id, enq_flags) sim_dsq_move_to_local(dsq_id, enq_flags)
 #define scx_bpf_error(fmt, args...) sim_error(fmt)

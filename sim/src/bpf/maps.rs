@@ -106,6 +106,14 @@ impl Sim {
     pub fn array(&mut self, address: usize, value_size: u32) -> &Map {
         self.map(address as *const c_void, ARRAY, 1, value_size)
     }
+
+    /// Copies of all values of such a map, which are plain structs of numbers.
+    pub fn values<T: Copy>(&mut self, address: usize) -> Vec<T> {
+        let nr = self.vcpus.len() as u32;
+        let map = self.array(address, size_of::<T>() as u32);
+        // SAFETY: a value of the map is of this type, by the caller's word.
+        (0..nr).filter_map(|v| map.value_at(v)).map(|value| unsafe { *value.cast::<T>() }).collect()
+    }
 }
 
 /// # Safety

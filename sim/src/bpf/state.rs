@@ -38,7 +38,6 @@ impl crate::sim::Sim {
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), inputs.cast::<u8>(), bytes.len());
             (*inputs).valid_until_jiffies = jiffies + seed % 1000;
-            super::shim::hints_flags = u32::MAX;
         }
     }
 }

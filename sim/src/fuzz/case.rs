@@ -204,6 +204,7 @@ impl Case {
         }
         if self.absurd_inputs {
             (0..self.vcpus).for_each(|v| s.absurd_inputs(v, self.seed + v as u64));
+            s.guest.config.hints_flags = u32::MAX;
         }
         for event in &self.events {
             s.plan(event.at_us * US, self.action(event, pcpus));

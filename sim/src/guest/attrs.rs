@@ -3,9 +3,9 @@
 //! set_cpus_allowed_ptr, set_user_nice, sched_setscheduler; kernel/cpu.c).
 
 use super::core::{activate, deactivate, resched, schedule, unlock_rq};
-use super::mask_set;
 use super::task::{Policy, State, TaskId, load_weight, scx_weight};
 use super::vcpu::{Irq, VcpuId};
+use super::{mask_set, mask_test};
 use crate::bpf::call::{self, Callback};
 use crate::exec::{Lock, current, lock, unlock};
 use crate::guest::scx;
@@ -61,7 +61,11 @@ pub fn apply(change: Change) {
         Change::Online { vcpu, online: false } => take_down(vcpu),
         // SAFETY: a plain number that the scheduler reads, as the daemon would write it.
         Change::Policies { bits } => unsafe { crate::bpf::shim::policies = bits },
-        Change::Inputs { vcpu, seed } => sim(|s| s.absurd_inputs(vcpu, seed)),
+        Change::Inputs { vcpu, seed } => {
+            sim(|s| s.absurd_inputs(vcpu, seed));
+            // SAFETY: as above.
+            unsafe { crate::bpf::shim::hints_flags = u32::MAX };
+        }
     }
 }
 
@@ -69,7 +73,7 @@ pub fn apply(change: Change) {
 pub fn migrate_disable(v: VcpuId, t: TaskId, on: bool) {
     sim(|s| {
         s.task(t).set_migration_disabled(on);
-        if !s.tasks[t].may_run_on(v) {
+        if s.is_misplaced(t, v) {
             s.vcpu(v).evict = Some(t);
         }
     });
@@ -106,7 +110,7 @@ fn change_task(t: TaskId, number: u64, change: impl FnOnce(&mut Sim)) {
         }
         sim(|s| s.task(t).waits_since = waits);
     }
-    let misplaced = queued && sim(|s| !s.tasks[t].may_run_on(cpu) || !s.vcpus[cpu].online);
+    let misplaced = queued && sim(|s| s.is_misplaced(t, cpu));
     if misplaced && !running {
         move_queued(t, cpu);
     } else {
@@ -170,7 +174,7 @@ pub fn evict(v: VcpuId) {
         s.vcpu(v).curr == Some(t)
             && s.tasks[t].on_rq
             && s.tasks[t].state == State::Runnable
-            && (!s.tasks[t].may_run_on(v) || !s.vcpus[v].online)
+            && s.is_misplaced(t, v)
     });
     if !still {
         unlock_rq(v);
@@ -199,8 +203,9 @@ fn bring_up(v: VcpuId) {
 }
 
 /// A vCPU goes (cpu_down): what runs there or waits in its local queue is moved; what waits in other
-/// queues is left to the scheduler. Refused for the present vCPU, the last one, and while a task may
-/// run nowhere else.
+/// queues is left to the scheduler. Tasks that have disabled migration run there until they enable it
+/// (balance_push). Refused for the present vCPU, the last one, and while a task is allowed nowhere
+/// else.
 fn take_down(v: VcpuId) {
     let may = sim(|s| {
         let others = s.vcpus.iter().filter(|vcpu| vcpu.online && vcpu.id != v).count();
@@ -210,8 +215,10 @@ fn take_down(v: VcpuId) {
             && !s.tasks.iter().any(|task| {
                 task.state != State::Dead
                     && (task.cpu == v || task.may_run_on(v))
-                    && !(0..s.vcpus.len())
-                        .any(|other| other != v && s.vcpus[other].online && task.may_run_on(other))
+                    && !(0..s.vcpus.len()).any(|other| {
+                        let allowed = mask_test(&task.raw.cpus_mask, other);
+                        other != v && s.vcpus[other].online && allowed
+                    })
             })
     });
     if !may {
@@ -239,7 +246,8 @@ fn take_down(v: VcpuId) {
 fn push_away(v: VcpuId) {
     while let Some(t) = sim(|s| {
         let vcpu = &s.vcpus[v];
-        vcpu.scx.local.iter().copied().find(|t| vcpu.curr != Some(*t))
+        let goes = |t: &TaskId| vcpu.curr != Some(*t) && s.is_misplaced(*t, v);
+        vcpu.scx.local.iter().copied().find(goes)
     }) {
         move_queued(t, v);
         lock(Lock::Rq(v));
@@ -261,6 +269,12 @@ impl Sim {
         let task = self.task(t);
         let policy = if task.best_effort() { Policy::Idle } else { Policy::Normal };
         task.raw.scx.weight = scx_weight(load_weight(task.raw.static_prio - 120, policy));
+    }
+
+    /// Return true if `t` may not stay on `v` (is_cpu_allowed).
+    pub fn is_misplaced(&self, t: TaskId, v: VcpuId) -> bool {
+        let task = &self.tasks[t];
+        task.raw.migration_disabled == 0 && !(task.may_run_on(v) && self.vcpus[v].online)
     }
 
     /// The running task of `v` is preempted by the stopper.

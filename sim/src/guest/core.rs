@@ -3,7 +3,7 @@
 
 use super::task::{NewTask, State, Task, TaskId};
 use super::vcpu::{Irq, Mode, VcpuId};
-use super::{irq, mask_next_and, mask_test, scx, scx_dispatch};
+use super::{irq, mask_next_and, scx, scx_dispatch};
 use crate::exec::{Lock, current, lock, spend, suspend, unlock, wait_until_free};
 use crate::record::What;
 use crate::sim::{Ns, Sim, sim};
@@ -96,6 +96,7 @@ fn perform(v: VcpuId, t: TaskId, op: Op) {
             sim(|s| s.vcpu(v).need_resched = true);
         }
         Op::MigrateDisable(on) => super::attrs::migrate_disable(v, t, on),
+        Op::IrqsOff(ns) => spend(ns),
         Op::Flush => irq::flush_tlb(v, t),
         Op::Exit => {
             sim(|s| s.task(t).state = State::Dead);
@@ -298,14 +299,15 @@ pub fn schedule() {
 }
 
 impl Sim {
-    /// Return true if a waker leaves it to `cpu`, which has nothing to run, to activate `t`
-    /// (ttwu_queue_cond).
+    /// Return true if a waker leaves it to `cpu` to activate `t`: that has another cache, or nothing
+    /// to run (ttwu_queue_cond).
     fn leaves_wakeup_to(&self, cpu: VcpuId, t: TaskId) -> bool {
         self.guest.config.queued_wakeup
             && cpu != self.current
             && self.vcpus[cpu].online
             && self.tasks[t].may_run_on(cpu)
-            && !self.tasks.iter().any(|task| task.on_rq && task.cpu == cpu)
+            && (!self.guest.config.shares_cache(cpu, self.current)
+                || !self.tasks.iter().any(|task| task.on_rq && task.cpu == cpu))
     }
 
     /// Add a task, not woken yet.
@@ -331,7 +333,7 @@ impl Sim {
     /// The first online vCPU that `t` may run on, its present one first.
     pub fn first_allowed(&self, t: TaskId) -> Option<VcpuId> {
         let task = &self.tasks[t];
-        if task.may_run_on(task.cpu) && self.vcpus[task.cpu].online {
+        if !self.is_misplaced(t, task.cpu) {
             return Some(task.cpu);
         }
         let nr = self.vcpus.len();
@@ -341,7 +343,7 @@ impl Sim {
     /// `cpu` if `t` may run there, else another (select_fallback_rq): its affinity is given up only
     /// when no vCPU of it is online.
     pub fn allowed_or_fallback(&mut self, t: TaskId, cpu: VcpuId) -> VcpuId {
-        if self.tasks[t].may_run_on(cpu) && mask_test(&self.guest.online, cpu) {
+        if self.tasks[t].may_run_on(cpu) && !self.is_misplaced(t, cpu) {
             return cpu;
         }
         if let Some(other) = self.first_allowed(t) {
@@ -377,7 +379,7 @@ impl Sim {
             prev.map_or(u64::MAX, |t| t as u64),
         );
         let Some(t) = next else { return self.costs.switch_ns };
-        if !self.vcpus[v].online {
+        if self.tasks[t].may_run_on(v) && self.is_misplaced(t, v) {
             // It came here by a decision from before: pushed away at once (balance_push).
             self.vcpu(v).evict = Some(t);
         } else if !self.tasks[t].may_run_on(v) {

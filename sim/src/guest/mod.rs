@@ -16,18 +16,23 @@ use std::collections::BTreeMap;
 
 use crate::bpf::shim::cpumask;
 use crate::guest::dsq::Dsq;
+use crate::guest::vcpu::VcpuId;
 use crate::sim::{MS, Ns};
 
 /// What the guest is.
 #[derive(Clone, Debug)]
 pub struct GuestConfig {
     pub nr_vcpus: usize,
+    /// How many last-level caches they have, with as many vCPUs next to each other each.
+    pub caches: usize,
     /// Bits of enum vaware_policy.
     pub policies: u64,
     /// 1 s / HZ. Debian's cloud kernels have HZ 250.
     pub tick_ns: Ns,
     /// The hypervisor announces KVM's steal clock.
     pub steal_clock: bool,
+    /// It shows nothing: all that is stolen is taken by another hypervisor further below.
+    pub steal_below: bool,
     pub wait_bound_ns: Ns,
     /// The kernel can leave it to idle vCPUs to activate what wakes on them
     /// (SCX_OPS_ALLOW_QUEUED_WAKEUP, not in 6.12).
@@ -37,12 +42,19 @@ pub struct GuestConfig {
 }
 
 impl GuestConfig {
+    /// Return true if two vCPUs share a last-level cache.
+    pub fn shares_cache(&self, a: VcpuId, b: VcpuId) -> bool {
+        a * self.caches / self.nr_vcpus == b * self.caches / self.nr_vcpus
+    }
+
     pub fn new(nr_vcpus: usize, policies: u64) -> Self {
         Self {
             nr_vcpus,
+            caches: 1,
             policies,
             tick_ns: 4 * MS,
             steal_clock: false,
+            steal_below: false,
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
             hints_flags: 0,

@@ -337,7 +337,8 @@ impl Sim {
     pub fn accepts(&self, v: VcpuId, t: TaskId) -> bool {
         let task = &self.tasks[t];
         let stays = task.cpu == v;
-        task.may_run_on(v) && self.vcpus[v].online && (stays || task.raw.migration_disabled == 0)
+        let moves = self.vcpus[v].online && task.raw.migration_disabled == 0;
+        task.may_run_on(v) && (stays || moves)
     }
 
     pub fn claim_idle(&mut self, v: VcpuId) -> bool {

@@ -67,7 +67,7 @@ impl Sim {
 
     /// Let the guest see what was stolen from `v`, as KVM does when it enters and leaves a vCPU.
     fn show_steal(&mut self, v: VcpuId, preempted: bool) {
-        if !self.guest.config.steal_clock {
+        if !self.guest.config.steal_clock || self.guest.config.steal_below {
             return;
         }
         let stolen = self.host.stolen_ns(v);

@@ -27,6 +27,8 @@ pub enum Op {
     Yield,
     /// Disable (true) or enable migration, as kernel code does around per-CPU data.
     MigrateDisable(bool),
+    /// Keep interrupts off for so long, as some drivers do.
+    IrqsOff(Ns),
     /// Unmap memory: all vCPUs that run the process must answer.
     Flush,
     Exit,

@@ -4,11 +4,13 @@
 use hints::VcpuFacts;
 use intf::ALL_POLICIES;
 use sim::guest::attrs::Change;
-use sim::guest::task::NewTask;
+use sim::guest::task::{NewTask, TaskId};
+use sim::guest::vcpu::VcpuId;
 use sim::host::Load;
 use sim::script::Action;
 use sim::sim::{MS, Ns, S, Sim, US};
 use sim::work::compute::Compute;
+use sim::work::timers;
 use sim::work::{Op, Program};
 
 use crate::{compete, compute, finished, pinned};
@@ -187,4 +189,174 @@ fn nobody_follows_a_waker_to_a_vcpu_that_is_banned() {
     // The waker itself may be stopped between the stamp and the wake-up, once in a while.
     let mean_ns = late.sum / late.count;
     assert!(mean_ns < 2 * MS, "wake-ups were served after {mean_ns} ns");
+}
+
+/// Waits for packets on vCPU 0 beside another task, and serves them wherever it may. Each packet
+/// comes while that vCPU switches it out: the waker, which has another cache, then leaves it there,
+/// and asks nobody where it should go.
+struct Leaver {
+    task: TaskId,
+    semaphore: usize,
+    step: u32,
+}
+
+impl Leaver {
+    const WAKER: VcpuId = 2;
+    const SWITCHES_AFTER_NS: Ns = 60 * US;
+
+    fn allow(&self, s: &mut Sim, allowed: Vec<VcpuId>) {
+        let change = Change::Affinity { task: self.task, allowed };
+        s.plan(s.now, Action::Change { by: Self::WAKER, change });
+    }
+}
+
+impl Program for Leaver {
+    fn next(&mut self, s: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 4 {
+            1 => {
+                self.allow(s, vec![0]);
+                Op::Compute(4 * MS)
+            }
+            2 => {
+                self.allow(s, (0..4).collect());
+                Op::Compute(50 * US)
+            }
+            3 => {
+                let at = s.now + Self::SWITCHES_AFTER_NS;
+                s.world.queues[0].push_back(at);
+                s.plan(at, Action::Packet { by: Self::WAKER, semaphore: self.semaphore });
+                Op::Down(self.semaphore)
+            }
+            _ => {
+                if let Some(at) = s.world.queues[0].pop_front() {
+                    s.tally("late", s.now - at);
+                }
+                Op::Compute(100 * US)
+            }
+        }
+    }
+}
+
+#[test]
+fn who_is_woken_while_it_is_switched_out_finds_an_idle_vcpu_too() {
+    let mut s = pinned(4, 4, ALL_POLICIES);
+    s.guest.config.caches = 2;
+    s.costs.switch_ns = 100 * US;
+    s.world.queues.push(Default::default());
+    let semaphore = s.world.semaphore(0);
+    let hog = Compute::new("work", 100 * US);
+    let tasks = vec![
+        NewTask::new("leaver", 0, Leaver { task: 0, semaphore, step: 0 }),
+        NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 1, hog) },
+    ];
+    let late = finished(s, tasks, S).tallies["late"].clone();
+    assert!(late.count > 50, "{} packets were served", late.count);
+    let mean_ns = late.sum / late.count;
+    assert!(mean_ns < 500 * US, "packets were served after {mean_ns} ns");
+}
+
+#[test]
+fn who_is_changed_while_it_runs_has_not_slept() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    s.world.warm_up_ns = 100 * MS;
+    // Too often for a burst that shows what the task is, were each change the end of one.
+    for n in 1..500 {
+        let change = if n % 2 == 0 {
+            Change::Nice { task: 0, nice: 0 }
+        } else {
+            Change::Affinity { task: 0, allowed: vec![0] }
+        };
+        s.plan(n * 2 * MS, Action::Change { by: 1, change });
+    }
+    let pinned_to_0 = |new| NewTask { allowed: Some(vec![0]), ..new };
+    let hog = NewTask::new("hog", 0, Compute::new("work", 100 * US));
+    let tasks: Vec<_> = std::iter::once(hog)
+        .chain(timers::tasks("late", 1, 5300 * US, 1))
+        .map(pinned_to_0)
+        .collect();
+    let late = finished(s, tasks, S).tallies["late"].clone();
+    let mean_ns = late.sum / late.count.max(1);
+    assert!(mean_ns < MS, "behind a CPU-bound task it waited for {mean_ns} ns");
+}
+
+/// Disables migration, works and enables it again, as kernel code does around per-CPU data.
+#[derive(Default)]
+struct Bound {
+    step: u32,
+}
+
+impl Program for Bound {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 4 {
+            1 => Op::MigrateDisable(true),
+            2 => Op::Compute(9 * MS),
+            3 => Op::MigrateDisable(false),
+            _ => Op::Compute(200 * US),
+        }
+    }
+}
+
+#[test]
+fn who_has_disabled_migration_runs_on_though_its_vcpu_goes_offline() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    s.guest.stall_ns = 200 * MS;
+    for (n, online) in (0..12).flat_map(|n| [(n, false), (n, true)]) {
+        let change = Change::Online { vcpu: 1, online };
+        // At another moment of what runs there each time.
+        let at = n * 507 * MS + if online { 500 * MS } else { 100 * MS };
+        s.plan(at, Action::Change { by: 0, change });
+    }
+    let tasks = (0..6).map(|n| NewTask::new("bound", n, Bound::default())).collect();
+    finished(s, tasks, 6 * S);
+}
+
+/// Computes, and keeps interrupts off for a moment in between.
+struct Driver {
+    off: bool,
+}
+
+impl Program for Driver {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.off = !self.off;
+        if self.off { Op::IrqsOff(600 * US) } else { Op::Compute(49_500 * US) }
+    }
+}
+
+#[test]
+fn interrupts_that_are_off_are_not_stolen_time_where_there_is_a_clock() {
+    let mut s = pinned(1, 1, ALL_POLICIES);
+    s.guest.config.steal_clock = true;
+    let driver = NewTask::new("driver", 0, Driver { off: false });
+    let seen = finished(s, vec![driver], 10 * S);
+    assert!(seen.activity[0].beats_stolen_ns > MS, "no beat was late");
+    assert_eq!(seen.activity[0].stolen_ns, 0);
+}
+
+#[test]
+fn what_a_steal_clock_misses_is_found_by_late_beats() {
+    let mut s = pinned(1, 1, ALL_POLICIES);
+    s.guest.config.steal_clock = true;
+    s.guest.config.steal_below = true;
+    compete(&mut s, 0, Load::Duty { on_ns: 5 * MS, off_ns: 45 * MS, phase_ns: 0 }, true);
+    let seen = finished(s, compute(1, MS), 20 * S);
+    let (stolen_ns, truth_ns) = (seen.activity[0].stolen_ns, seen.truth[0].1);
+    assert!(stolen_ns > truth_ns / 2, "{stolen_ns} of {truth_ns} ns were found");
+    assert!(stolen_ns < truth_ns * 5 / 4, "{stolen_ns} of {truth_ns} ns were found");
+}
+
+#[test]
+fn what_runs_is_billed_to_the_vcpu_that_it_runs_on() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    for n in 1..1000 {
+        let change = Change::Nice { task: 0, nice: 0 };
+        s.plan(n * MS, Action::Change { by: 1, change });
+    }
+    let hog = Compute::new("work", 100 * US);
+    let tasks = vec![NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 0, hog) }];
+    let seen = finished(s, tasks, S);
+    let billed_ns: Vec<u64> = seen.stats.iter().map(|of| of.run_ns.iter().sum()).collect();
+    assert!(billed_ns[0] > S * 9 / 10, "{billed_ns:?}");
+    assert_eq!(billed_ns[1], 0);
 }
