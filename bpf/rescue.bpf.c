@@ -60,6 +60,16 @@ bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
 	return late && on;
 }
 
+/* Have the timer @h run out @within_ns after @now, unless it does sooner. */
+static void rescue_arm(struct rescue_timer *h, u64 within_ns, u64 now)
+{
+	if (h->due_ns && time_before(now, h->due_ns + RESCUE_AFTER_MAX_NS) &&
+	    time_before(h->due_ns, now + within_ns))
+		return;
+	h->due_ns = now + within_ns;
+	bpf_timer_start(&h->timer, within_ns, BPF_F_TIMER_CPU_PIN);
+}
+
 void rescue_watch(s32 target, u64 now)
 {
 	u64 within_ns = rescue_after_ns(wake_typical_ns);
@@ -83,11 +93,7 @@ void rescue_watch(s32 target, u64 now)
 		count(VAWARE_RESCUE_WATCHED);
 		break;
 	}
-	if (h->due_ns && time_before(now, h->due_ns + RESCUE_AFTER_MAX_NS) &&
-	    time_before(h->due_ns, now + within_ns))
-		return;
-	h->due_ns = now + within_ns;
-	bpf_timer_start(&h->timer, within_ns, BPF_F_TIMER_CPU_PIN);
+	rescue_arm(h, within_ns, now);
 }
 
 /*
@@ -272,6 +278,8 @@ static int rescue_fired(void *map, int *key, struct rescue_timer *h)
 	u64 now = now_ns(), again_ns = 0;
 	u32 i;
 
+	/* This is a softirq: an interrupt may begin a watch meanwhile, and arm the timer anew. */
+	h->due_ns = 0;
 	bpf_for (i, 0, RESCUE_SLOTS) {
 		struct rescue_slot *slot = &h->slots[i];
 		u64 slot_ns;
@@ -284,9 +292,8 @@ static int rescue_fired(void *map, int *key, struct rescue_timer *h)
 		else if (!again_ns || slot_ns < again_ns)
 			again_ns = slot_ns;
 	}
-	h->due_ns = again_ns ? now + again_ns : 0;
 	if (again_ns)
-		bpf_timer_start(&h->timer, again_ns, BPF_F_TIMER_CPU_PIN);
+		rescue_arm(h, again_ns, now);
 	return 0;
 }
 
