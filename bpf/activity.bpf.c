@@ -280,8 +280,10 @@ int activity_idle(s32 cpu, u64 now)
 	if (!activity_on || !a || !v || a->state == VAWARE_STATE_IDLE)
 		return 0;
 	activity_seen(a, v, cpu, now);
-	fade(a, v, now);
-	span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
+	if (a->preemptions) { /* else nobody asks when it will be preempted */
+		fade(a, v, now);
+		span_add(&a->spans[VAWARE_SPAN_IDLED], now - a->since_ns);
+	}
 	v->activity.busy_ns = account_average_ns(v->activity.busy_ns, now - v->activity.woke_ns);
 	a->state = VAWARE_STATE_IDLE;
 	a->since_ns = now;

@@ -32,7 +32,7 @@ struct account_ctx {
 	u64 steal_ns;
 };
 
-/* overdue.bpf.c, balance.bpf.c: one that looks into another vCPU's queue now and then, in turns. */
+/* balance.bpf.c: one that looks into another vCPU's queue now and then, in turns. */
 struct look_ctx {
 	u64 next_ns; /* when to look again */
 	u32 cursor;
@@ -118,11 +118,11 @@ struct vcpu_ctx {
 	struct wakeup_ctx wakeup;
 	struct bvs_ctx bvs;
 
-	u64 vclock;	  /* virtual time that the vCPU's queue has reached */
-	u32 yielded;	  /* what runs called sched_yield while others waited */
-	u32 steal_cursor; /* where the last search through other queues ended */
+	u64 vclock;	     /* virtual time that the vCPU's queue has reached */
+	u32 yielded;	     /* what runs called sched_yield while others waited */
+	u32 steal_cursor[2]; /* where the last search through other queues ended; [1] best-effort */
 	struct account_ctx account;
-	struct look_ctx overdue;
+	u64 overdue_next_ns; /* when it looks for overdue tasks of its own again */
 	struct look_ctx balance;
 	struct activity_ctx activity;
 	struct rescue_ctx rescue;

@@ -67,7 +67,7 @@ __noinline int dispatch_steal(s32 cpu, u32 best_effort, u64 now)
 
 	if (!v)
 		return false;
-	start = cpu + 1 + v->steal_cursor;
+	start = cpu + 1 + v->steal_cursor[best_effort & 1];
 	offset = waiting_next(start, 0, nr_vcpus, best_effort);
 	if (offset < 0)
 		return false;
@@ -89,8 +89,15 @@ __noinline int dispatch_steal(s32 cpu, u32 best_effort, u64 now)
 		if (offset < 0)
 			break;
 	}
-	v->steal_cursor = offset < 0 ? 0 : (v->steal_cursor + offset) % nr_vcpus;
+	v->steal_cursor[best_effort & 1] =
+		offset < 0 ? 0 : (v->steal_cursor[best_effort & 1] + offset) % nr_vcpus;
 	return false;
+}
+
+/* The same if work waits at all. */
+static bool steal(s32 cpu, u32 best_effort, u64 now)
+{
+	return !waiting_nowhere(best_effort) && dispatch_steal(cpu, best_effort, now);
 }
 
 static bool take_own(s32 cpu, struct vcpu_ctx *v, u32 best_effort)
@@ -121,7 +128,7 @@ __noinline int dispatch_replace(struct task_struct *prev __arg_trusted, s32 cpu,
 		return false;
 	yielded = v->yielded;
 	v->yielded = 0;
-	if (best_effort && (take_own(cpu, v, false) || dispatch_steal(cpu, false, now)))
+	if (best_effort && (take_own(cpu, v, false) || steal(cpu, false, now)))
 		return true;
 	if (yielded)
 		return take_own(cpu, v, best_effort);
@@ -182,8 +189,8 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		count(VAWARE_DISPATCH_KEEP);
 		return;
 	}
-	if (take_own(cpu, v, false) || dispatch_steal(cpu, false, now) || take_own(cpu, v, true) ||
-	    dispatch_steal(cpu, true, now))
+	if (take_own(cpu, v, false) || steal(cpu, false, now) || take_own(cpu, v, true) ||
+	    steal(cpu, true, now))
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);

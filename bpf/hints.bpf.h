@@ -33,8 +33,8 @@ static inline bool some_flagged(u32 flags)
 }
 
 /*
- * Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old, or no policy is
- * on: what is left then knows nothing of vCPUs.
+ * Return what the daemon knows of vCPU @cpu, or NULL if that is nothing, or too old, or no policy
+ * is on: what is left then knows nothing of vCPUs.
  */
 static inline struct vaware_hints *hints_of(s32 cpu)
 {

@@ -10,6 +10,10 @@
  */
 u32 overdue_scan = OVERDUE_SCAN;
 
+/* Written without a lock: two vCPUs that look at once look at the same queue. */
+u64 overdue_others_ns;
+static u32 overdue_cursor;
+
 /* Global: the verifier checks it once, not at each call. */
 int overdue_take(s32 victim, bool best_effort, s32 cpu);
 
@@ -35,9 +39,19 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 	return false;
 }
 
-bool overdue_search(s32 cpu, struct vcpu_ctx *v, u64 now)
+bool overdue_search_own(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	u32 other = v->overdue.cursor, i;
+	bool found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu);
+
+	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
+	if (found)
+		count(VAWARE_DISPATCH_OVERDUE);
+	return found;
+}
+
+bool overdue_search_others(s32 cpu, u64 now)
+{
+	u32 other = overdue_cursor, i;
 	bool found;
 
 	/* The next queue that is not empty, by itself: here a hint that was lost would matter. */
@@ -47,10 +61,9 @@ bool overdue_search(s32 cpu, struct vcpu_ctx *v, u64 now)
 		    scx_bpf_dsq_nr_queued(vcpu_dsq(other, true)))
 			break;
 	}
-	v->overdue.cursor = other;
-	found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu) ||
-		overdue_take(other, true, cpu) || overdue_take(other, false, cpu);
-	v->overdue.next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
+	overdue_cursor = other;
+	found = other != cpu && (overdue_take(other, true, cpu) || overdue_take(other, false, cpu));
+	overdue_others_ns = now + queue_overdue_others_ns(found, wait_bound_ns, nr_vcpus);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);
 	return found;

@@ -401,7 +401,7 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (!v || !t) {
+	if (!v || !t || (!v->online && is_pinned(p))) { /* nobody looks into that one's queues */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags);
 	} else if (enq_flags & SCX_ENQ_REENQ) {
 		real_time_takes(p, t, cpu, v, enq_flags);

@@ -48,6 +48,12 @@ static inline void waiting_clear(s32 cpu, u32 best_effort)
 		__sync_fetch_and_and(word, ~bit);
 }
 
+/* Return true if no work is believed to wait, where one word tells of all vCPUs. */
+static inline bool waiting_nowhere(u32 best_effort)
+{
+	return nr_vcpus <= 64 && !*waiting_word(0, best_effort);
+}
+
 /*
  * Return the least offset from @offset on, below @end, at which work waits: for vCPU @start plus
  * that, counted in a circle. -1 if there is none. Global: the verifier checks it once.

@@ -95,6 +95,15 @@ static inline bool queue_overdue(u64 wait_ns, u64 bound_ns)
 	return wait_ns >= bound_ns / 2;
 }
 
+/*
+ * Return in how many ns one of @nr_vcpus looks into the next OVERDUE_SKIP queues of others: all are
+ * looked into as often, however many there are.
+ */
+static inline u64 queue_overdue_others_ns(bool found, u64 bound_ns, u32 nr_vcpus)
+{
+	return found ? SLICE_NS : bound_ns / 4 / (nr_vcpus / OVERDUE_SKIP + 1);
+}
+
 /* Return in how many ns to look for overdue tasks again; soon while there are some. */
 static inline u64 queue_overdue_again_ns(bool found, u64 bound_ns)
 {
