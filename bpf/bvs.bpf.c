@@ -14,7 +14,7 @@ u64 bvs_timer_late_ns(s32 cpu, u64 now)
 	if (!v)
 		return 0;
 	return bvs_faded_ns(v->bvs.timer_late_ns, time_delta(now, v->bvs.timer_late_at_ns),
-			    TIMER_HALF_LIFE_NS);
+			    TIMER_HALF_LIFE_LOG2);
 }
 
 int bvs_timer_wakes(s32 cpu, u64 now)

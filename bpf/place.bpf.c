@@ -314,6 +314,22 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	return true;
 }
 
+/*
+ * Let @p wake on @cpu, this one, which is about to find its next task, while no other waits. Return
+ * false if that is not so. Here come tasks that are woken as they go to sleep, and pinned ones.
+ */
+static bool wake_here(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
+		      u64 enq_flags)
+{
+	if (v->run.class != VAWARE_CLASS_NONE || waiting_at(cpu, false) || is_best_effort(p) ||
+	    (u32)cpu != bpf_get_smp_processor_id() || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
+		return false;
+	begin_wait(p, t, cpu, v, now_ns());
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
+	count(VAWARE_PLACE_PREV_IDLE);
+	return true;
+}
+
 /* Send @p, which cannot run on @cpu at once, to an idle vCPU if there is one. */
 static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
@@ -414,7 +430,8 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
 	} else if (is_vcpu_kthread(p)) {
 		wake_kthread(p, t, cpu, v, enq_flags);
-	} else if (!unasked_to_idle(p, t, cpu, v, enq_flags)) {
+	} else if (!wake_here(p, t, cpu, v, enq_flags) &&
+		   !unasked_to_idle(p, t, cpu, v, enq_flags)) {
 		wake_on_busy(p, t, cpu, v, now_ns(), enq_flags);
 	}
 }

@@ -21,7 +21,7 @@ extern u64 wake_typical_ns; /* lower quartile of wake-up latencies in this VM */
 static inline u64 wakeup_expected_ns(const struct vcpu_ctx *v, u64 now)
 {
 	return bvs_faded_ns(v->wakeup.expected_ns, time_delta(now, v->wakeup.expected_at_ns),
-			    WAKE_HALF_LIFE_NS);
+			    WAKE_HALF_LIFE_LOG2);
 }
 
 /*
