@@ -155,6 +155,12 @@ def test_only_the_largest_size_takes_another_machine():
     assert virtual_time.machine(256) == ["-machine", "q35"]
 
 
+def test_a_quantum_is_handed_on_if_one_is_asked_for():
+    options = virtual_time.Options(quantum_ns=200)
+    assert virtual_time.environment(options, Path("x"))["VT_QUANTUM_NS"] == "200"
+    assert "VT_QUANTUM_NS" not in virtual_time.environment(virtual_time.Options(), Path("x"))
+
+
 @pytest.mark.parametrize(("clock", "most"), [("virtual", 256), ("wall", 255)])
 def test_a_vm_has_no_more_vcpus_than_its_machine(clock, most, monkeypatch):
     def refuse():

@@ -37,12 +37,14 @@ class Options:
     """How virtual time runs.
 
     seed: of all that is random on the simulated host. ns_per_instruction: 1, 2, 4 or 8.
-    paravirt: what the guest is offered of KVM's interface, of PARAVIRT.
+    paravirt: what the guest is offered of KVM's interface, of PARAVIRT. quantum_ns: how far the
+    clocks of vCPUs may differ; None: the emulator's default. The less, the slower.
     """
 
     seed: int = 0
     ns_per_instruction: int = 1
     paravirt: tuple[str, ...] = PARAVIRT
+    quantum_ns: int | None = None
 
     def __post_init__(self):
         if self.ns_per_instruction not in SHIFTS:
@@ -97,7 +99,8 @@ def machine(vcpus: int) -> list[str]:
 
 def environment(options: Options, clock: Path) -> dict[str, str]:
     """What the emulator reads from its environment (vtime/qemu)."""
-    return {
+    quantum = {"VT_QUANTUM_NS": str(options.quantum_ns)} if options.quantum_ns else {}
+    return quantum | {
         "VT_CONTROL": str(clock),
         "VT_SEED": str(options.seed),
         "VT_KVM": ",".join(options.paravirt),
