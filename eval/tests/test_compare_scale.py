@@ -70,3 +70,15 @@ def test_a_size_is_measured_in_a_vm(tmp_path):
     assert found["verified"] > 0
     assert found["map_bytes"] > 0
     assert found["costs"]["pipe"]["running"]["calls"] > 100
+
+
+def test_bpfcost_has_a_pcpu_for_each_vcpu_unless_a_shape_is_asked_for(monkeypatch):
+    def refuse(compared, shape, kernel, vcpus, *_):
+        raise LabError(f"{shape} with {vcpus}", 64)
+
+    monkeypatch.setattr(arms, "find_binary", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(cli, "LabStage", refuse)
+    with pytest.raises(LabError, match="pin:0/1/2/3 with 4"):
+        cli._bpfcost(["--arms", "scx_vaware"])
+    with pytest.raises(LabError, match="rcvm with None"):
+        cli._bpfcost(["--arms", "scx_vaware", "--shape", "rcvm"])

@@ -15,6 +15,7 @@ from pathlib import Path
 from vlab import LabError, accel, find_kernel, tool
 from vlab.clock import VIRTUAL, WALL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
+from vlab.presets import DEFAULT_VCPUS
 from vlab.tool import make_parser, positive, positive_seconds
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
@@ -321,10 +322,11 @@ def _bpfcost(argv: list[str]) -> int:
     add_vm_options(parser)
     options = parser.parse_args(argv)
     compared = _with_bpf(_arms(options))
-    shape = options.shape[0] if options.shape else "honest"
-    place = LabStage(
-        compared, shape, options.kernel, options.vcpus or 4, options.memory, VIRTUAL, 1
-    )
+    vcpus = options.vcpus
+    if not options.shape:  # a pCPU for each; "honest" is a VM of its own size
+        vcpus = vcpus or DEFAULT_VCPUS
+        options.shape = ["pin:" + "/".join(map(str, range(vcpus)))]
+    place = LabStage(compared, options.shape[0], options.kernel, vcpus, options.memory, VIRTUAL, 1)
     with place:
         known = catalogue(place.size(options.seconds))
         for name in options.workload.split(","):
