@@ -11,6 +11,7 @@ from _pytest.runner import runtestprotocol
 
 REPO = Path(__file__).resolve().parent
 FAILED = pytest.StashKey[bool]()
+TOLD = "told"  # record_property(TOLD, text): also shown of a test that passes, and by xdist
 
 # By wall time TCG has a thread for each vCPU, which may run into the breakpoint of a patch of
 # the kernel's text (a static key that flips when a scheduler comes or goes) after the patch is
@@ -67,6 +68,15 @@ def pytest_runtest_makereport(item, call):
     """Tell the fixtures of a test that it failed."""
     if call.excinfo and not call.excinfo.errisinstance(pytest.skip.Exception):
         item.stash[FAILED] = True
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Print what tests have to tell."""
+    for report in [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]:
+        for name, text in report.user_properties:
+            if name == TOLD and report.when == "call":
+                terminalreporter.section(report.nodeid)
+                terminalreporter.write_line(text)
 
 
 def pytest_sessionfinish(session):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from vlab import LabError, virtual_truth
+from vlab import LabError, Vm, host, virtual_time, virtual_truth
 from vlab.clock import VirtualClock
 
 
@@ -141,3 +141,33 @@ def test_periods_off_core_are_told_by_their_kind():
     assert off.asleep == [(40, 60)]
     assert off.woken == [(60, 65)]
     assert off.inactive == [(20, 35), (60, 65)]
+
+
+def test_a_kernel_is_told_what_it_would_find_out_by_waiting():
+    told = virtual_time.append("CONFIG_HZ_250=y\nCONFIG_HZ=250\n").split()
+    assert "lpj=4000000" in told
+    assert "cpuhp.parallel=0" in told
+    assert not any(word.startswith("lpj=") for word in virtual_time.append("").split())
+
+
+def test_only_the_largest_size_takes_another_machine():
+    assert virtual_time.machine(255) == []
+    assert virtual_time.machine(256) == ["-machine", "q35"]
+
+
+def test_a_quantum_is_handed_on_if_one_is_asked_for():
+    options = virtual_time.Options(quantum_ns=200)
+    assert virtual_time.environment(options, Path("x"))["VT_QUANTUM_NS"] == "200"
+    assert "VT_QUANTUM_NS" not in virtual_time.environment(virtual_time.Options(), Path("x"))
+
+
+@pytest.mark.parametrize(("clock", "most"), [("virtual", 256), ("wall", 255)])
+def test_a_vm_has_no_more_vcpus_than_its_machine(clock, most, monkeypatch):
+    def refuse():
+        raise LabError("this is past the check of the number")
+
+    monkeypatch.setattr(host, "require_root", refuse)
+    with pytest.raises(LabError, match="past the check"):
+        Vm(vcpus=most, shape="honest" if clock == "virtual" else "floating:1", clock=clock)
+    with pytest.raises(LabError, match=f"ask for 1 to {most}"):
+        Vm(vcpus=most + 1, clock=clock)

@@ -82,9 +82,9 @@ def measure(
             try:
                 with place.take(arm) as vm, arms.in_charge(vm, arm) as charge:
                     vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
-                    before = _read(vm)
+                    before = read(vm)
                     result = vm.run(workload.command, workload.timeout_s)
-                    after = _read(vm)
+                    after = read(vm)
                     charge.check()
             except ArmFailed as why:
                 raise LabError(f"{arm.name}: {why}\n{why.output}", EXIT_FAILED) from None
@@ -106,14 +106,14 @@ def table(costs: dict[str, list[dict[str, Cost]]]) -> str:
             spread = f"{min(each):.0f}-{max(each):.0f}"
             lines.append(
                 f"{arm:<16} {name:<12} {median(each):>8.0f} {spread:>13} "
-                f"{median(cost.calls for cost in called):>9.0f} {_per_run(runs, [name]):>8.0f}"
+                f"{median(cost.calls for cost in called):>9.0f} {per_run(runs, [name]):>8.0f}"
             )
-        whole = _per_run(runs, list(CALLBACKS))
+        whole = per_run(runs, list(CALLBACKS))
         lines.append(f"{arm:<16} {'all':<12} {'':>8} {'':>13} {'':>9} {whole:>8.0f} {_bar(whole)}")
     return "\n".join(lines)
 
 
-def _per_run(runs: list[dict[str, Cost]], names: list[str]) -> float:
+def per_run(runs: list[dict[str, Cost]], names: list[str]) -> float:
     """What these callbacks take in instructions for each time that a task begins to run."""
     nothing = Cost(0, 0)
     return median(
@@ -131,7 +131,7 @@ def _rank(name: str) -> tuple[int, str]:
     return (CALLBACKS.index(name) if name in CALLBACKS else len(CALLBACKS), name)
 
 
-def _read(vm: Vm) -> dict[int, tuple[str, Cost]]:
+def read(vm: Vm) -> dict[int, tuple[str, Cost]]:
     """The callback that each loaded program is, and its cost so far, by the program's id."""
     told = vm.run(f"/usr/bin/python3 {READER}")
     if told.rc:

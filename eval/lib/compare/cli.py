@@ -15,10 +15,11 @@ from pathlib import Path
 from vlab import LabError, accel, find_kernel, tool
 from vlab.clock import VIRTUAL, WALL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
+from vlab.presets import DEFAULT_VCPUS
 from vlab.tool import make_parser, positive, positive_seconds
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
-from . import arms, bpfcost, html, page, records, regress, report, stats
+from . import arms, bpfcost, html, page, records, regress, report, scale, stats
 from .arms import Arm
 from .jobs import do_at_once
 from .jobs import most as most_jobs
@@ -31,6 +32,7 @@ from .options import (
     add_margin_option,
     add_run_options,
     add_vm_options,
+    sizes,
 )
 from .plan import Plan, describe
 from .progress import Progress
@@ -48,7 +50,7 @@ def main(argv: list[str]) -> int:
 
 
 def _do(argv: list[str]) -> int:
-    commands = {"report": _report, "bpfcost": _bpfcost}
+    commands = {"report": _report, "bpfcost": _bpfcost, "scale": _scale}
     if argv and argv[0] in commands:
         return commands[argv[0]](argv[1:])
     if len(argv) >= 2 and not argv[0].startswith("-"):
@@ -319,14 +321,12 @@ def _bpfcost(argv: list[str]) -> int:
     parser.add_argument("--rounds", type=positive, default=1, help="runs per arm; default 1")
     add_vm_options(parser)
     options = parser.parse_args(argv)
-    compared = _arms(options)
-    for arm in compared:
-        if not arm.command:
-            raise LabError(f"{arm.name} has no BPF; give sched_ext schedulers", EX_USAGE)
-    shape = options.shape[0] if options.shape else "honest"
-    place = LabStage(
-        compared, shape, options.kernel, options.vcpus or 4, options.memory, VIRTUAL, 1
-    )
+    compared = _with_bpf(_arms(options))
+    vcpus = options.vcpus
+    if not options.shape:  # a pCPU for each; "honest" is a VM of its own size
+        vcpus = vcpus or DEFAULT_VCPUS
+        options.shape = ["pin:" + "/".join(map(str, range(vcpus)))]
+    place = LabStage(compared, options.shape[0], options.kernel, vcpus, options.memory, VIRTUAL, 1)
     with place:
         known = catalogue(place.size(options.seconds))
         for name in options.workload.split(","):
@@ -335,3 +335,37 @@ def _bpfcost(argv: list[str]) -> int:
             print(name)
             print(bpfcost.table(bpfcost.measure(place, compared, known[name], options.rounds)))
     return 0
+
+
+def _scale(argv: list[str]) -> int:
+    parser = make_parser("compare scale", scale.__doc__)
+    add_arm_options(parser, arms.OURS)
+    parser.add_argument("--vcpus", type=sizes, default=[4, 16, 64], metavar="N,N,...")
+    parser.add_argument("--workload", default=",".join(scale.WORKLOADS), metavar="A,B")
+    parser.add_argument("--kernel", help="see vlab kernels")
+    parser.add_argument("--json", metavar="FILE", help="write the numbers, too")
+    options = parser.parse_args(argv)
+    compared, names = _with_bpf(_arms(options)), options.workload.split(",")
+    if unknown := set(names) - set(scale.WORKLOADS):
+        raise LabError(
+            f"there is no workload {unknown.pop()}; choose from {', '.join(scale.WORKLOADS)}",
+            EX_USAGE,
+        )
+    found = []
+    try:
+        measured = scale.measure(compared, options.vcpus, options.kernel, names, scale.announce)
+        for size in measured:
+            found.append(size)
+            if options.json:
+                _write(options.json, scale.as_json(found))
+    finally:
+        if found:
+            print(scale.table(found))
+    return 0
+
+
+def _with_bpf(compared: list[Arm]) -> list[Arm]:
+    for arm in compared:
+        if not arm.command:
+            raise LabError(f"{arm.name} has no BPF; give sched_ext schedulers", EX_USAGE)
+    return compared

@@ -40,6 +40,7 @@ other commands:
   compare OLD NEW        two result files, or two builds of scx_vaware: is the new one worse?
   compare report FILE... tables of what was found (text, --markdown, --html FILE)
   compare bpfcost        what the callbacks of schedulers cost in BPF
+  compare scale          what schedulers cost by the number of vCPUs
 
 exit codes: 0 done, 1 done and a run has failed, 3 worse (OLD NEW), 4 undecided (OLD NEW),
 64 usage, 69 something needed is missing, 75 another scheduler is loaded, or the VM did not come up
@@ -110,6 +111,13 @@ def seeds(text: str) -> list[int]:
             raise argparse.ArgumentTypeError(f"'{part}' is none or too many seeds; write 1-10")
         found |= dict.fromkeys(range(first, last + 1))
     return list(found)
+
+
+def sizes(text: str) -> list[int]:
+    """Numbers of vCPUs as "4,16,64", for argparse."""
+    if not re.fullmatch(r"[1-9]\d{0,3}(,[1-9]\d{0,3})*", text):
+        raise argparse.ArgumentTypeError(f"'{text}' is no list of numbers such as 4,16,64")
+    return [int(number) for number in text.split(",")]
 
 
 def add_run_options(

@@ -173,12 +173,12 @@ class Machine:
             "console=ttyS0 quiet panic=-1 rootfstype=virtiofs root=root ro",
             f'init="{init}"' if " " in init else f"init={init}",
             "clocksource=tsc tsc=reliable mitigations=off",
-            virtual_time.APPEND if config.virtual else "",
+            virtual_time.append(config.kernel.config.read_text()) if config.virtual else "",
             config.append,
         ]
         memory = f"{config.memory_mib}M"
         if config.virtual:
-            emulator = virtual_time.command(config.virtual)
+            emulator = virtual_time.command(config.virtual) + virtual_time.machine(config.vcpus)
         else:
             emulator = [host.qemu().path, *host.ACCELERATORS[config.accel]]
         args = [

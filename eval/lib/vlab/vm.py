@@ -51,8 +51,9 @@ class Vm:
         clock: str = WALL,
         virtual: virtual_time.Options | None = None,
     ):
-        if not 1 <= vcpus <= 255:
-            raise LabError(f"a VM cannot have {vcpus} vCPUs; ask for 1 to 255", EX_USAGE)
+        most = virtual_time.MAX_VCPUS if clock == VIRTUAL else virtual_time.PC_VCPUS
+        if not 1 <= vcpus <= most:
+            raise LabError(f"a VM cannot have {vcpus} vCPUs; ask for 1 to {most}", EX_USAGE)
         if memory_mib < 256:
             raise LabError(f"{memory_mib} MiB are too few to boot; ask for 256 or more", EX_USAGE)
         for folder in shares:

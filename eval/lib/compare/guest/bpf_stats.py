@@ -5,6 +5,9 @@
 [{"id", "name" (the kernel keeps 15 characters), "run_time_ns", "run_cnt", "verified_insns"}]; run
 time and count are kept while kernel.bpf_stats_enabled is 1, the last one is how many instructions
 the verifier looked at. Asks the kernel itself, so no fitting bpftool is needed.
+
+`bpf_stats.py memory` prints {"verified_insns", "program_bytes", "map_bytes"} instead: of programs
+and maps of all kinds together, in bytes as the kernel accounts them.
 """
 
 import ctypes
@@ -15,6 +18,7 @@ from ctypes import c_char, c_uint8, c_uint32, c_uint64
 
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
 BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID, BPF_OBJ_GET_INFO_BY_FD = 11, 13, 15
+BPF_MAP_GET_NEXT_ID, BPF_MAP_GET_FD_BY_ID = 12, 14
 BPF_PROG_TYPE_STRUCT_OPS = 27
 
 
@@ -60,12 +64,12 @@ def bpf(command: int, attr: Attr) -> int:
     return result
 
 
-def program_ids() -> list[int]:
-    """The ids of all programs."""
+def all_ids(next_id: int = BPF_PROG_GET_NEXT_ID) -> list[int]:
+    """The ids of all programs, or of all maps."""
     ids, attr = [], Attr()
     while True:
         try:
-            bpf(BPF_PROG_GET_NEXT_ID, attr)
+            bpf(next_id, attr)
         except FileNotFoundError:
             return ids
         ids.append(attr.second)
@@ -84,10 +88,33 @@ def program(number: int) -> ProgInfo:
     return info
 
 
-def main() -> None:
-    """Print the struct_ops programs."""
+def locked_bytes(next_id: int, fd_by_id: int) -> int:
+    """The memory of all programs, or of all maps."""
+    total = 0
+    for number in all_ids(next_id):
+        try:
+            descriptor = bpf(fd_by_id, Attr(number))
+        except FileNotFoundError:
+            continue  # unloaded meanwhile
+        with open(f"/proc/self/fdinfo/{descriptor}") as lines:
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("memlock:"))
+        os.close(descriptor)
+    return total
+
+
+def memory() -> dict[str, int]:
+    """What all programs and maps took to load, and take."""
+    return {
+        "verified_insns": sum(program(number).verified_insns for number in all_ids()),
+        "program_bytes": locked_bytes(BPF_PROG_GET_NEXT_ID, BPF_PROG_GET_FD_BY_ID),
+        "map_bytes": locked_bytes(BPF_MAP_GET_NEXT_ID, BPF_MAP_GET_FD_BY_ID),
+    }
+
+
+def schedulers() -> list[dict]:
+    """The struct_ops programs."""
     found = []
-    for number in program_ids():
+    for number in all_ids():
         try:
             info = program(number)
         except FileNotFoundError:
@@ -102,7 +129,7 @@ def main() -> None:
                     "verified_insns": info.verified_insns,
                 }
             )
-    json.dump(found, sys.stdout)
+    return found
 
 
-main()
+json.dump(memory() if sys.argv[1:] == ["memory"] else schedulers(), sys.stdout)
