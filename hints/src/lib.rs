@@ -131,8 +131,7 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
     let is_slow = |fact: &VcpuFacts| slow.iter().any(|s| s.vcpu == fact.vcpu);
 
     let banned = |f: &VcpuFacts| is_slow(f) || is_stacked(f);
-    let steps =
-        |f: &VcpuFacts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024);
+    let steps = |f: &VcpuFacts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024);
     let uneven = facts.windows(2).any(|pair| steps(&pair[0]) != steps(&pair[1]));
     let llcs = facts.windows(2).any(|pair| pair[0].llc != pair[1].llc);
     let sibling = |fact: &VcpuFacts| {

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, VcpuSnapshot, Verdict};
+use probers::claims::Claims;
+use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, Topology, VcpuSnapshot, Verdict};
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
@@ -29,13 +30,24 @@ pub struct Control {
     told: Vec<VcpuHints>,
     told_at: Instant,
     bans: Bans,
+    /// What the hypervisor claims of the topology, and of which online vCPUs it was read.
+    claims: Claims,
+    claimed_of: Vec<u32>,
 }
 
 impl Control {
     /// For a scheduler that was just loaded.
     pub fn new(probing: Probing) -> Self {
         let now = Instant::now();
-        Self { probing, loaded: now, told: Vec::new(), told_at: now, bans: Bans::new() }
+        Self {
+            probing,
+            loaded: now,
+            told: Vec::new(),
+            told_at: now,
+            bans: Bans::new(),
+            claims: Claims::default(),
+            claimed_of: Vec::new(),
+        }
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
@@ -54,7 +66,11 @@ impl Control {
         self.probing.tell(&scheduler.stats()?, online, elapsed_ns);
         let failed = self.probing.tend(Instant::now());
         let snapshot = self.probing.latest();
-        self.told = plan(&facts(online, snapshot.as_deref()), &self.told);
+        if self.claimed_of != *online {
+            self.claims = Claims::read(online);
+            self.claimed_of.clone_from(online);
+        }
+        self.told = plan(&facts(online, snapshot.as_deref(), &self.claims), &self.told);
         scheduler.set_inputs(&self.told, VALID)?;
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
@@ -69,27 +85,39 @@ impl Control {
     }
 }
 
-/// What is known of the online vCPUs: what the snapshot is sure of, and neutral values elsewhere.
-fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>) -> Vec<VcpuFacts> {
+/// What is known of the online vCPUs: what the snapshot is sure of, and neutral values elsewhere. Of
+/// cores and caches the hypervisor's claims count while nothing has been found.
+fn facts(online: &[u32], snapshot: Option<&VcpuSnapshot>, claims: &Claims) -> Vec<VcpuFacts> {
+    let claimed = |mut fact: VcpuFacts, found: &Topology| {
+        if found.cores.is_empty() {
+            fact.core = claimed_group(&claims.cores, fact.vcpu).unwrap_or(fact.vcpu);
+        }
+        // Without a level of caches all vCPUs count as sharing one.
+        if found.llcs.is_empty() && !claims.llcs.is_empty() {
+            fact.llc = claimed_group(&claims.llcs, fact.vcpu).unwrap_or(fact.vcpu);
+        }
+        fact
+    };
     let Some(snapshot) = snapshot else {
-        return online.iter().copied().map(VcpuFacts::unknown).collect();
+        let nothing = Topology::default();
+        return online.iter().map(|&v| claimed(VcpuFacts::unknown(v), &nothing)).collect();
     };
     let topology = &snapshot.topology;
     let measured: Vec<_> = online.iter().map(|&vcpu| measured(snapshot, vcpu)).collect();
     let known = online.iter().zip(levels(&measured)).map(|(&vcpu, capacity_ratio)| {
         let verdict = snapshot.vcpu(vcpu).map_or(Verdict::Unknown, |vcpu| vcpu.verdict);
-        VcpuFacts {
+        let found = VcpuFacts {
             vcpu,
             capacity_1024: (capacity_ratio * CAPACITY_SCALE).round() as u32,
             straggler: verdict == Verdict::Straggler,
             stack: group_of(&topology.stacks, vcpu).unwrap_or(vcpu),
             core: group_of(&topology.cores, vcpu).unwrap_or(vcpu),
-            // Without a level of caches all vCPUs count as sharing one.
             llc: match topology.llcs.is_empty() {
                 true => 0,
                 false => group_of(&topology.llcs, vcpu).unwrap_or(vcpu),
             },
-        }
+        };
+        claimed(found, topology)
     });
     known.collect()
 }
@@ -101,6 +129,11 @@ fn measured(snapshot: &VcpuSnapshot, vcpu: u32) -> Measured {
         ratio: capacity.value / CAPACITY_SCALE,
         error_ratio: capacity.error_ratio(),
     })
+}
+
+/// The lowest vCPU of the group that `vcpu` is claimed to be in.
+fn claimed_group(groups: &[Vec<u32>], vcpu: u32) -> Option<u32> {
+    groups.iter().find(|group| group.contains(&vcpu))?.first().copied()
 }
 
 /// The lowest vCPU of the group that `vcpu` is in, if the group is sure enough to act on.
@@ -116,7 +149,26 @@ mod tests {
 
     #[test]
     fn without_a_snapshot_nothing_is_assumed() {
-        assert_eq!(facts(&[0, 3], None), [VcpuFacts::unknown(0), VcpuFacts::unknown(3)]);
+        let facts = facts(&[0, 3], None, &Claims::default());
+        assert_eq!(facts, [VcpuFacts::unknown(0), VcpuFacts::unknown(3)]);
+    }
+
+    #[test]
+    fn what_the_hypervisor_claims_counts_until_something_is_found() {
+        let claims = Claims {
+            cores: vec![vec![0, 1], vec![2, 3]],
+            llcs: vec![vec![0, 1], vec![2, 3]],
+            sockets: Vec::new(),
+        };
+        let groups =
+            |facts: &[VcpuFacts]| facts.iter().map(|f| (f.core, f.llc)).collect::<Vec<_>>();
+        let claimed = [(0, 0), (0, 0), (2, 2), (2, 2)];
+        assert_eq!(groups(&facts(&[0, 1, 2, 3], None, &claims)), claimed);
+        let mut snapshot = snapshot(4);
+        snapshot.topology = Topology::default();
+        assert_eq!(groups(&facts(&[0, 1, 2, 3], Some(&snapshot), &claims)), claimed);
+        snapshot.topology.llcs = vec![Group { members: vec![0, 1, 2, 3], confidence: 0.9 }];
+        assert!(facts(&[0, 3], Some(&snapshot), &claims).iter().all(|f| f.llc == 0));
     }
 
     #[test]
@@ -126,7 +178,7 @@ mod tests {
         snapshot.topology.stacks = vec![Group { members: vec![1, 2], confidence: 0.9 }];
         snapshot.topology.cores = vec![Group { members: vec![0, 1], confidence: 0.1 }];
         snapshot.topology.llcs = vec![Group { members: vec![1, 2, 3], confidence: 0.9 }];
-        let facts = facts(&[0, 1, 2], Some(&snapshot));
+        let facts = facts(&[0, 1, 2], Some(&snapshot), &Claims::default());
         assert_eq!(facts.iter().map(|f| f.straggler).collect::<Vec<_>>(), [false, true, false]);
         assert_eq!(facts.iter().map(|f| f.stack).collect::<Vec<_>>(), [0, 1, 1]);
         assert_eq!(facts.iter().map(|f| f.core).collect::<Vec<_>>(), [0, 1, 2]);

@@ -258,7 +258,8 @@ impl<'a> Scheduler<'a> {
             map.update(&inputs.vcpu.to_ne_bytes(), bytes, MapFlags::ANY)
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
         }
-        let bss = self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
+        let bss =
+            self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
         bss.hints_until_jiffies = until;
         bss.hints_flags = inputs.iter().fold(0, |flags, inputs| flags | inputs.flags());
         Ok(())
