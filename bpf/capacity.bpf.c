@@ -9,12 +9,15 @@
 #include "task.bpf.h"
 
 /* NEAR_CAPACITY: an idle vCPU costs the less the more it gives. */
-u64 capacity_cost(const struct task_struct *p, s32 cpu, const struct near *n)
+__noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
 {
-	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	const struct cpumask *idle;
 	u64 cost = NEAR_NEVER;
 
-	if (bpf_cpumask_test_cpu(cpu, idle) && rwc_may_use(p, n->class, cpu))
+	if (!n || rwc_banned(rwc_flags(cpu), n->class) || !near_may_run(p, cpu))
+		return cost;
+	idle = scx_bpf_get_idle_cpumask();
+	if (bpf_cpumask_test_cpu(cpu, idle))
 		cost = place_capacity_cost(effective_capacity_of(cpu, idle));
 	scx_bpf_put_idle_cpumask(idle);
 	return cost;

@@ -41,7 +41,7 @@ static void ivh_forget(s32 cpu, struct vcpu_ctx *v)
  * NEAR_HARVEST: a target for @p is best if it runs best-effort work, else the longer it has been
  * idle, for its host owes it the most.
  */
-u64 ivh_target_cost(const struct task_struct *p, s32 cpu, const struct near *n)
+__noinline u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
 {
 	const struct vaware_activity *a = activity_of(cpu);
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
@@ -49,7 +49,8 @@ u64 ivh_target_cost(const struct task_struct *p, s32 cpu, const struct near *n)
 	bool is_idle;
 	u64 idle_ns;
 
-	if (!a || !v || v->ivh.claim || !rwc_may_use(p, n->class, cpu))
+	if (!n || !a || !v || v->ivh.claim || rwc_banned(rwc_flags(cpu), n->class) ||
+	    !near_may_run(p, cpu))
 		return NEAR_NEVER;
 	if (runs_best_effort(cpu, v, n->now))
 		return 0;

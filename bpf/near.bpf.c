@@ -43,9 +43,7 @@ __noinline int near_search(struct task_struct *p __arg_trusted __arg_nullable, s
 				continue;
 			break;
 		}
-		bpf_rcu_read_lock(); /* 6.12 takes a timer for a program that may sleep */
 		cost_ns = near_cost_ns(p, other, n);
-		bpf_rcu_read_unlock();
 		if (cost_ns >= n->cost_ns)
 			continue;
 		n->cost_ns = cost_ns;

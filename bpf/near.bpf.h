@@ -39,12 +39,26 @@ struct near {
  */
 int near_search(struct task_struct *p __arg_trusted __arg_nullable, s32 first, struct near *n);
 
-/* What vCPU @cpu costs, or NEAR_NEVER. Each stands in the file that enum near_use tells. */
-__hidden u64 place_cost(const struct task_struct *p, s32 cpu, const struct near *n);
-__hidden u64 place_gives_way(const struct task_struct *p, s32 cpu, const struct near *n);
-__hidden u64 rescue_activator_cost(const struct task_struct *p, s32 cpu, const struct near *n);
-__hidden u64 rescue_second_cost(s32 cpu, const struct near *n);
-__hidden u64 ivh_target_cost(const struct task_struct *p, s32 cpu, const struct near *n);
-__hidden u64 capacity_cost(const struct task_struct *p, s32 cpu, const struct near *n);
+/*
+ * What vCPU @cpu costs, or NEAR_NEVER. Each stands in the file that enum near_use tells. Global:
+ * else the verifier would follow each in each pass of the search.
+ */
+u64 place_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 place_gives_way(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 rescue_activator_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 rescue_second_cost(s32 cpu, const struct near *n);
+u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+
+/* Return true if @p may run on @cpu. */
+static inline bool near_may_run(const struct task_struct *p, s32 cpu)
+{
+	bool may;
+
+	bpf_rcu_read_lock(); /* 6.12 takes a timer for a program that may sleep */
+	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+	bpf_rcu_read_unlock();
+	return may;
+}
 
 #endif /* VAWARE_NEAR_BPF_H */

@@ -57,11 +57,11 @@ static bool told_apart(u32 class, u64 now)
 }
 
 /* NEAR_WAKEE: what it costs @p to run on @cpu, in ns. */
-u64 place_cost(const struct task_struct *p, s32 cpu, const struct near *n)
+__noinline u64 place_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
 {
 	u64 cost_ns;
 
-	if (!rwc_may_use(p, n->class, cpu))
+	if (!n || rwc_banned(rwc_flags(cpu), n->class) || !near_may_run(p, cpu))
 		return NEAR_NEVER;
 	cost_ns = vcpu_cost_ns(cpu, n->class, n->burst_ns, n->now);
 	if (n->timer_wakee && cost_ns != NEAR_NEVER)
@@ -70,13 +70,11 @@ u64 place_cost(const struct task_struct *p, s32 cpu, const struct near *n)
 }
 
 /* NEAR_GIVES_WAY */
-u64 place_gives_way(const struct task_struct *p, s32 cpu, const struct near *n)
+__noinline u64 place_gives_way(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
-	return v && runs_best_effort(cpu, v, n->now) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr)
-		       ? 0
-		       : NEAR_NEVER;
+	return n && v && runs_best_effort(cpu, v, n->now) && near_may_run(p, cpu) ? 0 : NEAR_NEVER;
 }
 
 /* Return some idle vCPU where @p may run, another one each time, without a claim; -1: none. */

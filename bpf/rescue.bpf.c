@@ -104,13 +104,14 @@ int rescue_may_take(s32 cpu, s32 stuck);
 u64 rescue_look_after(struct rescue_slot *slot, u64 now);
 
 /* NEAR_ACTIVATOR: how late a vCPU is, idle; 0 for one that runs. */
-u64 rescue_activator_cost(const struct task_struct *p, s32 cpu, const struct near *n)
+__noinline u64 rescue_activator_cost(struct task_struct *p __arg_trusted, s32 cpu,
+				     const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
 	bool is_idle;
 
-	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!n || !v || !v->online || !near_may_run(p, cpu))
 		return NEAR_NEVER;
 	idle = scx_bpf_get_idle_cpumask();
 	is_idle = bpf_cpumask_test_cpu(cpu, idle);
@@ -211,13 +212,13 @@ void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_st
 }
 
 /* NEAR_SECOND: how soon a vCPU takes over from @n->cpu: idle, or with best-effort work only. */
-u64 rescue_second_cost(s32 cpu, const struct near *n)
+__noinline u64 rescue_second_cost(s32 cpu, const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	const struct cpumask *idle;
 	bool is_idle;
 
-	if (!v || bvs_keeps_timer_wakee(n->cpu, cpu, n->now) || !rescue_may_take(cpu, n->cpu))
+	if (!n || !v || bvs_keeps_timer_wakee(n->cpu, cpu, n->now) || !rescue_may_take(cpu, n->cpu))
 		return NEAR_NEVER;
 	idle = scx_bpf_get_idle_cpumask();
 	is_idle = bpf_cpumask_test_cpu(cpu, idle);

@@ -7,9 +7,8 @@ interrupt sent counts as 13 instructions and a timer armed as 247, a quarter of 
 1 ns, and clocks of vCPUs differ by up to 500 instructions instead of 2000 (eval/compare bpfcost).
 So records of the two do not compare.
 
-What is recorded is the most of 18 runs by three seeds, calm and after load, 2026-11-24. They differ
-by up to 15 % around their middle, but for hackbench's wake-ups: 1100 to 3250, by whether the
-scheduler takes the vCPUs for alike.
+What is recorded is some 10 % above what three runs took, 2026-11-24: callbacks differ by up to 15 %
+around their middle with the seed and with what ran before, enqueue by more.
 """
 
 from pathlib import Path
