@@ -43,17 +43,21 @@ enum vaware_verdict {
 	VAWARE_TRIAL_LOSES, /* they are not: it is off, but for a look now and then */
 };
 
-/* What came of the last epochs of one kind. */
+/* What came of the last epochs of one kind. Only ivh counts them. */
 struct vaware_trial_arm {
 	u64 part;  /* ns; ivh: in which CPU-bound tasks ran; rescue: that wakees waited */
 	u64 whole; /* ivh: ns in which those had work; rescue: wakees */
+	u64 epochs;
+	u64 last_epoch;
 };
 
 /* A policy on trial: variables `ivh_trial` and `rescue_trial`, written by any vCPU. */
 struct vaware_trial {
 	struct vaware_trial_arm with;
 	struct vaware_trial_arm without;
+	u64 stop_ns; /* ivh: the last long stop of a CPU-bound task, or its last move; 0: none */
 	u32 verdict; /* enum vaware_verdict */
+	u32 busy;    /* somebody changes it (trial.bpf.h) */
 };
 
 /* Task classes, by which waits and run time are told apart. */

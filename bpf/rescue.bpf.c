@@ -9,6 +9,7 @@
 #include "near.bpf.h"
 #include "rescue.bpf.h"
 #include "rwc.bpf.h"
+#include "trial.bpf.h"
 #include "wakeup.bpf.h"
 
 #include "policy/rescue.h"
@@ -202,6 +203,8 @@ void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_st
 	v->rescue.trial_wait_ns[with] += wait_ns;
 	if (++v->rescue.trial_wakes[with] < RESCUE_TRIAL_BATCH)
 		return;
+	if (!trial_enter(trial)) /* the batch goes on to the next wake-up */
+		return;
 	trial_add(with ? &trial->with : &trial->without, v->rescue.trial_wait_ns[with],
 		  v->rescue.trial_wakes[with], RESCUE_TRIAL_MAX);
 	v->rescue.trial_wait_ns[with] = 0;
@@ -209,6 +212,7 @@ void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_st
 	v->rescue.reported_epoch = trial_epoch(now);
 	trial->verdict = trial_verdict(trial->verdict, &trial->without, &trial->with, RESCUE_MARGIN,
 				       RESCUE_TRIAL_MIN);
+	trial_leave(trial);
 }
 
 /* NEAR_SECOND: how soon a vCPU takes over from @n->cpu: idle, or with best-effort work only. */

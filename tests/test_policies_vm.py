@@ -119,5 +119,5 @@ def test_ivh_moves_a_task_to_a_vcpu_that_is_awake(scheduler):
     before = decisions(guest, "ivh_moved")
     without, with_it = without_and_with(scheduler, TURNS, "ivh", lambda: spun(guest, "any"))
     assert decisions(guest, "ivh_moved") > before
-    # Its trial takes it back where it loses. How much it gains, eval/papers measures.
-    assert with_it > 0.9 * without
+    # Half of the core without it, all of it with; its trial needs the first half second or so.
+    assert with_it > 1.5 * without

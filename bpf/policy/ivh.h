@@ -17,16 +17,18 @@ struct ivh_task {
 	u64 ran_ns;	 /* since it was switched in here */
 	u64 burst_ns;	 /* run time since it last woke */
 	u32 hazard_1024; /* that its vCPU is stopped before another is awake, in 1/1024 */
+	u64 stop_ns;	 /* how long a moment of stopped time lasts there in all, on average */
 };
 
 /*
- * Return true if it is time to wake another vCPU for @t. Tasks that sleep often, as those that talk
- * to others do, are left alone: they lose more by the move than by the stop.
+ * Return true if it is time to wake another vCPU for @t: by the stop that may come it loses several
+ * times what the move costs. Tasks that sleep often, as those that talk to others do, are left
+ * alone: they lose more by the move.
  */
 static inline bool ivh_leaves(const struct ivh_task *t)
 {
 	return t->class == VAWARE_CLASS_THROUGHPUT && t->burst_ns >= IVH_MIN_BURST_NS &&
-	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 >= PREEMPTION_LIKELY_1024;
+	       t->ran_ns >= IVH_MIN_RUN_NS && t->hazard_1024 * t->stop_ns / 1024 >= IVH_WORTH_NS;
 }
 
 /*
@@ -72,7 +74,7 @@ static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
 {
 	const struct trial_odds odds = {
 		.open_64 = 32,
-		.losing_64 = 2,
+		.losing_64 = 4,
 		.winning_64 = 60,
 		.seed = 0x51ed270b,
 	};
@@ -80,10 +82,53 @@ static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
 	return trial_is_on(epoch, verdict, &odds);
 }
 
-/* Add to @arm of the trial what a task ran within @wall_ns; by late stamps it may seem more. */
-static inline void ivh_trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 wall_ns)
+/*
+ * Return true if what tasks obtain at @now says something of harvesting: the last stop that it may
+ * evade, or has evaded, was at @stop_ns (0: never). What comes long after that is as good without.
+ */
+static inline bool ivh_trial_counts(u64 stop_ns, u64 now)
 {
-	trial_add(arm, run_ns < wall_ns ? run_ns : wall_ns, wall_ns, IVH_TRIAL_MAX_NS);
+	return stop_ns && (s64)(now - stop_ns) < (s64)IVH_QUIET_NS;
+}
+
+/*
+ * Note in @trial a stop, or a move, at @now. The first one after a quiet time tells of another host
+ * than the one that was judged: all begins anew, with @verdict.
+ */
+static inline void ivh_trial_stop(struct vaware_trial *trial, u32 verdict, u64 now)
+{
+	if (!ivh_trial_counts(trial->stop_ns, now)) {
+		trial->with = (struct vaware_trial_arm){};
+		trial->without = (struct vaware_trial_arm){};
+		trial->verdict = verdict;
+	}
+	trial->stop_ns = now;
+}
+
+/*
+ * Add to @arm of the trial what a task ran within @wall_ns in @epoch; by late stamps it may seem
+ * more. Epochs are counted, for what many tasks obtain in the same one is a single observation.
+ */
+static inline void ivh_trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 wall_ns, u64 epoch)
+{
+	arm->part += run_ns < wall_ns ? run_ns : wall_ns;
+	arm->whole += wall_ns;
+	if (arm->last_epoch == epoch)
+		return;
+	arm->last_epoch = epoch;
+	if (++arm->epochs <= IVH_TRIAL_MAX)
+		return;
+	arm->part /= 2;
+	arm->whole /= 2;
+	arm->epochs /= 2;
+}
+
+/* Return the verdict on @trial. */
+static inline u32 ivh_trial_verdict(const struct vaware_trial *trial)
+{
+	if (trial->with.epochs < IVH_TRIAL_MIN || trial->without.epochs < IVH_TRIAL_MIN)
+		return trial->verdict;
+	return trial_verdict(trial->verdict, &trial->with, &trial->without, IVH_MARGIN, 1);
 }
 
 /*

@@ -184,8 +184,11 @@
 /* A vCPU that has been idle for less belongs to tasks that talk to each other. */
 #define IVH_IDLE_NS (500 * NS_PER_US)
 
-/* Probability of a stop, in 1/1024, from which another vCPU is woken for the task that runs. */
-#define PREEMPTION_LIKELY_1024 256
+/*
+ * Stopped time to expect, its probability by its length, from which another vCPU is woken for the
+ * task that runs. A move too early costs little: 20 ms at stake are worth it by one in fifty.
+ */
+#define IVH_WORTH_NS (4 * MOVE_NS)
 
 /* Expected wake-ups of a target that are allowed for. */
 #define IVH_WAKE_MARGIN 4
@@ -199,9 +202,12 @@
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 
-/* Time of CPU-bound tasks that a verdict needs of both kinds, and that is remembered. */
-#define IVH_TRIAL_MIN_NS (8 * TRIAL_EPOCH_NS)
-#define IVH_TRIAL_MAX_NS (32 * TRIAL_EPOCH_NS)
+/* Epochs that a verdict on harvesting needs of both kinds, and that are remembered. */
+#define IVH_TRIAL_MIN 4
+#define IVH_TRIAL_MAX 16
+
+/* After so long without a long stop of a CPU-bound task, the next one begins the trial anew. */
+#define IVH_QUIET_NS (3 * NS_PER_S)
 
 /*
  * To win, harvesting has to give tasks one in so many more of the time than they have without. For

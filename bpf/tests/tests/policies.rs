@@ -234,12 +234,22 @@ proptest! {
     }
 
     #[test]
-    fn only_work_that_computes_leaves(class in 0..=NONE, ran_ns in 0..S, burst_ns in 0..S, hazard_1024 in 0..=1024u32) {
-        let leaves = pure!(ivh_leaves(&ivh_task { class, ran_ns, burst_ns, hazard_1024 }));
+    fn only_work_that_computes_leaves(
+        class in 0..=NONE, ran_ns in 0..S, burst_ns in 0..S, hazard_1024 in 0..=1024u32, stop_ns in 0..S,
+    ) {
+        let leaves = pure!(ivh_leaves(&ivh_task { class, ran_ns, burst_ns, hazard_1024, stop_ns }));
         prop_assert!(!leaves || class == THROUGHPUT);
         prop_assert!(!leaves || burst_ns >= 2 * MS);
-        let calm = ivh_task { class, ran_ns, burst_ns, hazard_1024: 0 };
+        let calm = ivh_task { class, ran_ns, burst_ns, hazard_1024: 0, stop_ns };
         prop_assert!(!pure!(ivh_leaves(&calm)));
+        let short = ivh_task { class, ran_ns, burst_ns, hazard_1024, stop_ns: 390 * US };
+        prop_assert!(!pure!(ivh_leaves(&short)));
+    }
+
+    #[test]
+    fn the_longer_a_stop_the_sooner_a_task_leaves(hazard_1024 in 0..=1024u32, stop_ns in 0..S, more in 0..S) {
+        let task = |stop_ns| ivh_task { class: THROUGHPUT, ran_ns: 5 * MS, burst_ns: 5 * MS, hazard_1024, stop_ns };
+        prop_assert!(!pure!(ivh_leaves(&task(stop_ns))) || pure!(ivh_leaves(&task(stop_ns + more))));
     }
 
     #[test]
