@@ -210,11 +210,10 @@
 #define IVH_QUIET_NS (3 * NS_PER_S)
 
 /*
- * To win, harvesting has to give tasks one in so many more of the time than they have without. For
- * a task that moves often seems to run for longer than it does: with a competitor on each core for
- * a fifth longer by beats, and more by a steal clock as well, while it did a fifth less work.
+ * To win, harvesting has to give tasks one in so many more of the time than they have without: what
+ * is measured is right to a twentieth by a steal clock, and few epochs are noisy.
  */
-#define IVH_MARGIN 3
+#define IVH_MARGIN 5
 
 /*
  * Wake-ups that a verdict on rescue needs of both kinds, and that are remembered. Of each vCPU one
