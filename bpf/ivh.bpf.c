@@ -120,7 +120,8 @@ static void add_sample(const struct task_ctx *t, u64 now)
 	s->ivh_run_ns[t->ivh.on & 1] += run_ns;
 	s->ivh_wall_ns[t->ivh.on & 1] += wall_ns;
 	ivh_trial_add(t->ivh.on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns, epoch);
-	ivh_trial.verdict = ivh_trial_verdict(&ivh_trial);
+	ivh_trial.verdict = ivh_trial_verdict(
+		&ivh_trial, steal_source == VAWARE_STEAL_KVM ? IVH_MARGIN : IVH_MARGIN_BEATS);
 	trial_leave(&ivh_trial);
 }
 

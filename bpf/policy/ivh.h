@@ -124,11 +124,11 @@ static inline void ivh_trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 w
 }
 
 /* Return the verdict on @trial. */
-static inline u32 ivh_trial_verdict(const struct vaware_trial *trial)
+static inline u32 ivh_trial_verdict(const struct vaware_trial *trial, u32 margin)
 {
 	if (trial->with.epochs < IVH_TRIAL_MIN || trial->without.epochs < IVH_TRIAL_MIN)
 		return trial->verdict;
-	return trial_verdict(trial->verdict, &trial->with, &trial->without, IVH_MARGIN, 1);
+	return trial_verdict(trial->verdict, &trial->with, &trial->without, margin, 1);
 }
 
 /*

@@ -12,6 +12,8 @@ const WINS: u32 = VAWARE_TRIAL_WINS;
 const LOSES: u32 = VAWARE_TRIAL_LOSES;
 const MAX: u64 = 32 * EPOCH;
 const QUIET: u64 = 3_000_000_000;
+/// One part in so many: a fifth.
+const MARGIN: u32 = 5;
 
 fn new_arm() -> vaware_trial_arm {
     vaware_trial_arm { part: 0, whole: 0, epochs: 0, last_epoch: 0 }
@@ -29,7 +31,7 @@ fn epoch_ends(trial: &mut vaware_trial, epoch: u64, on: bool, share: f64, nr_tas
     for _ in 0..nr_tasks {
         let arm = if on { &mut trial.with } else { &mut trial.without };
         pure!(ivh_trial_add(arm, (share * EPOCH as f64) as u64, EPOCH, epoch));
-        trial.verdict = pure!(ivh_trial_verdict(trial));
+        trial.verdict = pure!(ivh_trial_verdict(trial, MARGIN));
     }
 }
 
