@@ -7,8 +7,9 @@ interrupt sent counts as 13 instructions and a timer armed as 247, a quarter of 
 1 ns, and clocks of vCPUs differ by up to 500 instructions instead of 2000 (eval/compare bpfcost).
 So records of the two do not compare.
 
-What is recorded is some 10 % above what three runs took, 2026-11-24: callbacks differ by up to 15 %
-around their middle with the seed and with what ran before, enqueue by more.
+What is recorded is some 10 % above the most that runs took, 2026-11-24. The shared guest's vCPUs
+float over half as many cores, so at times its wake-ups are late and vCPUs are compared, at times
+not: hackbench's wake-ups take 1200 or 3200 instructions.
 """
 
 from pathlib import Path
