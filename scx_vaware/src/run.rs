@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use probers::hypervisor;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
 use userspace::cgroups::CpuCgroups;
@@ -20,7 +21,9 @@ use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::telemetry::{Cause, Telemetry};
-use userspace::{obstacles, reload};
+use userspace::trials::Trial;
+use userspace::verdicts::Verdicts;
+use userspace::{obstacles, reload, text_file};
 
 use crate::cli::RunOptions;
 use crate::signals::Signals;
@@ -51,6 +54,7 @@ struct Daemon<'a> {
     cgroups: CpuCgroups,
     cgroups_at: Instant,
     ejections: Ejections,
+    verdicts: Verdicts,
     loads: Backoff,
     pause_ends: Backoff,
     /// When to end by itself.
@@ -82,6 +86,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let ejections = Ejections::from_env();
+    let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
     telemetry.cgroups(&cgroups);
     if let Some(server) = server {
@@ -98,6 +103,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         cgroups,
         cgroups_at: Instant::now(),
         ejections,
+        verdicts,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
         deadline: None,
@@ -111,7 +117,12 @@ impl Daemon<'_> {
     /// Load and run, and attach again after each end that is not final.
     fn stay_loaded(&mut self) -> Result<(), Failure> {
         let mut storage = MaybeUninit::uninit();
-        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
+        let mut scheduler = Scheduler::start(
+            &mut storage,
+            &self.config,
+            self.options.activity(),
+            self.verdicts.priors(),
+        )?;
         while let Some(end) = self.run_until_end(&mut scheduler)? {
             let detached = scheduler.detach();
             let Some(cause) = self.cause_to_go_on(&end) else {
@@ -135,9 +146,10 @@ impl Daemon<'_> {
         }
         self.service.stopping();
         self.telemetry.stopping();
-        let stats = scheduler.stats()?;
+        let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
         scheduler.stop()?;
-        self.outputs.say(screen::end(&stats.total()));
+        self.keep(&trials);
+        self.outputs.say(screen::end(&stats.total(), &trials));
         Ok(())
     }
 
@@ -246,6 +258,11 @@ impl Daemon<'_> {
             }
             self.telemetry.cgroups(&found);
             (self.cgroups, self.cgroups_at) = (found, Instant::now());
+            self.keep(&scheduler.trials()?);
+        }
+        let trials = scheduler.trials()?;
+        for news in self.verdicts.news(&trials, Instant::now()) {
+            self.outputs.tell(&news);
         }
         let lines_lost = self.outputs.tend();
         self.telemetry.noticed(self.pauses.pauses(), lines_lost);
@@ -253,6 +270,16 @@ impl Daemon<'_> {
             self.service.well();
         }
         Ok(())
+    }
+
+    /// Keep verdicts for the next start.
+    fn keep(&mut self, trials: &[Trial]) {
+        if let Err(error) = self.verdicts.keep(trials) {
+            self.outputs.tell(&format!(
+                "the verdicts on policies are not kept ({}); the next start begins without them",
+                text_file::plain(&error)
+            ));
+        }
     }
 
     /// Read the configuration again and apply what can change at run time. A mistake changes
