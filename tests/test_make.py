@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
-TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
+TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
 TARGETS += ["sim", "eval", "eval-report", "results", "papers", "peers", "bundle"]
 
 

@@ -11,6 +11,7 @@ use userspace::failure::Failure;
 
 use crate::doctor::DoctorOptions;
 use crate::flags::Flags;
+use crate::package_files::PackageFilesOptions;
 use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
@@ -61,6 +62,9 @@ pub enum Command {
     /// Examine whether it can run here, and whether it is worth it here. Exit codes as those of Nagios
     /// plugins: 0 fine, 1 warning, 2 critical, 3 not known.
     Doctor(DoctorOptions),
+    /// Write man pages and shell completions below a folder, for packages.
+    #[command(hide = true)]
+    PackageFiles(PackageFilesOptions),
 }
 
 /// What to do about the configuration.
