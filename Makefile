@@ -76,7 +76,7 @@ sim: ready-build ## Fuzz the scheduler on a simulated kernel and host, and count
 
 # A VM by virtual time takes one core of this machine, and no notice of what else that does.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
-test-vm: ready-test build ## Run the tests in lab VMs
+test-vm: ready-test build packages ## Run the tests in lab VMs
 	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
 
 test-long: ready-test build ## Run the tests in lab VMs by wall time, and others that take long

@@ -82,7 +82,7 @@ pub enum ConfigCommand {
 /// Where the configuration comes from.
 #[derive(Args, Clone)]
 pub struct ConfigOptions {
-    /// Read this TOML file first; flags override it. SIGHUP reads its policies again.
+    /// Read this TOML file first; flags override it. SIGHUP reads it again.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -201,7 +201,8 @@ mod tests {
         assert!(
             shown.starts_with(
                 "policies = []\nwait_bound_ms = 300\npartial = false\nallow_quota = true\n\
-                 listen = \"off\"\nprobe_budget_percent = 0.5\n"
+                 monitor_only = false\nkill_switch = \"/run/scx_vaware/disable\"\n\
+                 ejections_max = 3\nstart_jitter_s = 0\nlisten = \"off\"\nprobe_budget_percent = 0.5\n"
             ),
             "{shown}"
         );
