@@ -8,7 +8,7 @@ set -euo pipefail
 
 readonly RUST_MIN=1.91 CLANG_MIN=18 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
 readonly GO_MIN=1.21 NFPM_VERSION=v2.45.2 HELM_VERSION=v3.20.2 KUBECONFORM_VERSION=v0.7.0
-readonly KUBERNETES_VERSION=v1.34.1
+readonly KUBERNETES_VERSION=v1.34.1 SECCOMP_VERSION=v0.3.0
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
@@ -213,6 +213,7 @@ crun (containers in a lab VM)|crun|has crun
 helm $HELM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool helm $HELM_VERSION
 kubeconform $KUBECONFORM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool kubeconform $KUBECONFORM_VERSION
 schemas of Kubernetes $KUBERNETES_VERSION in target/tools/kubernetes|KUBERNETES|[ -d "$tools/kubernetes/$KUBERNETES_VERSION" ]
+seccomp profile of containers $SECCOMP_VERSION in target/tools/seccomp|SECCOMP|[ -e "$tools/seccomp/$SECCOMP_VERSION.json" ]
 YAML for /usr/bin/python3|python3-yaml|has_python_module yaml
 END
 }
@@ -302,7 +303,7 @@ ordinary_packages() {
         VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
         RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
         PERF) if apt_has linux-perf; then echo linux-perf; else echo linux-tools-generic; fi ;;
-        PROMETHEUS | GO_TOOLS | KUBERNETES) ;;
+        PROMETHEUS | GO_TOOLS | KUBERNETES | SECCOMP) ;;
         GO) if go_suffices; then echo golang-go; fi ;;
         UBUNTU_KEYRING) if apt_has ubuntu-archive-keyring; then echo ubuntu-archive-keyring; fi ;;
         *) echo "$package" ;;
@@ -384,16 +385,22 @@ install_go_tools() {
     done
 }
 
-# What Kubernetes' API takes is described in its Go module alone.
+# What Kubernetes' API takes, and what the runtimes of containers allow, is in Go modules alone.
+download_module() { run_logged "download $1" env -C "$work" go mod download "$1@$2"; }
+
 install_kubernetes_schemas() {
-    local folder=$tools/kubernetes/$KUBERNETES_VERSION specs
-    run_logged 'download the schemas of Kubernetes' env -C "$work" go mod download "k8s.io/kubernetes@$KUBERNETES_VERSION"
+    local specs
+    download_module k8s.io/kubernetes "$KUBERNETES_VERSION"
     specs=$(go env GOMODCACHE)/k8s.io/kubernetes@$KUBERNETES_VERSION/api/openapi-spec/v3
-    mkdir -p "$tools/kubernetes"
-    rm -rf "$work/schemas"
-    run_logged 'copy the schemas of Kubernetes' install -D -m 644 -t "$work/schemas" \
+    run_logged 'copy the schemas of Kubernetes' install -D -m 644 -t "$tools/kubernetes/$KUBERNETES_VERSION" \
         "$specs/api__v1_openapi.json" "$specs/apis__apps__v1_openapi.json"
-    mv "$work/schemas" "$folder"
+}
+
+install_seccomp_profile() {
+    download_module github.com/moby/profiles/seccomp "$SECCOMP_VERSION"
+    run_logged 'copy the seccomp profile' install -D -m 644 \
+        "$(go env GOMODCACHE)/github.com/moby/profiles/seccomp@$SECCOMP_VERSION/default.json" \
+        "$tools/seccomp/$SECCOMP_VERSION.json"
 }
 
 # Unpacked only: the package would start a server on this machine.
@@ -410,7 +417,7 @@ needs_root() {
     for package in "${missing_packages[@]}"; do
         case $package in
         RUFF) has_python_module ensurepip || return 0 ;;
-        GO_TOOLS | KUBERNETES) has_go || return 0 ;;
+        GO_TOOLS | KUBERNETES | SECCOMP) has_go || return 0 ;;
         *) return 0 ;;
         esac
     done
@@ -439,6 +446,7 @@ install_missing() {
     if misses GO && ! go_suffices; then install_from_backports golang-go; fi
     if misses GO_TOOLS; then install_go_tools; fi
     if misses KUBERNETES; then install_kubernetes_schemas; fi
+    if misses SECCOMP; then install_seccomp_profile; fi
     if misses PROMETHEUS; then install_prometheus; fi
 }
 
