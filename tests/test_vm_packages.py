@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, boot, sched_ext
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, boot, sched_ext, wait_until
 from vlab import Vm
 
 pytestmark = pytest.mark.vm
@@ -113,6 +113,30 @@ def state(vm: Vm) -> tuple[str, str, str]:
     asked = vm.run(f"systemctl is-enabled {UNIT}; systemctl is-active {UNIT}", LIMIT_S).output
     enabled, active = asked.split("\n")[:2] if asked.count("\n") > 1 else ("none", asked.strip())
     return enabled, active, sched_ext(vm).state
+
+
+# As the package of scx's schedulers has it: what to start stands in /etc/default/scx.
+SCX_SERVICE = """\
+[Service]
+EnvironmentFile=/etc/default/scx
+ExecStart=/bin/bash -c 'exec $SCX_SCHEDULER $SCX_FLAGS'
+"""
+SCX_DEFAULT = """\
+SCX_SCHEDULER=scx_vaware
+SCX_FLAGS='--policies rescue --listen off'
+"""
+
+
+def test_scx_service_starts_it(guest, stage):
+    files = {"/etc/systemd/system/scx.service": SCX_SERVICE, "/etc/default/scx": SCX_DEFAULT}
+    for file, text in files.items():
+        assert guest.run(f"cat >{file} <<'END'\n{text}END", LIMIT_S).rc == 0
+    guest.put(stage / "usr/bin/scx_vaware", "/usr/bin/scx_vaware")
+    assert guest.run("systemctl daemon-reload; systemctl start scx", LIMIT_S).rc == 0
+    wait_until(guest, lambda: sched_ext(guest).state == "enabled", "the load")
+    assert guest.run("systemctl stop scx", LIMIT_S).rc == 0
+    assert sched_ext(guest).state == "disabled"
+    assert guest.run(f"rm /usr/bin/scx_vaware {' '.join(files)}; systemctl daemon-reload").rc == 0
 
 
 @pytest.mark.parametrize("manager", MANAGERS, ids=lambda manager: manager.kind)

@@ -32,5 +32,16 @@ writable /usr/lib/systemd/system copied
 writable /usr/share entries
 writable /usr/bin linked
 mkdir -p /run/dpkg/info /run/dpkg/updates
-touch /run/dpkg/status
+# Who owns the folders of the system, so that a removal leaves them.
+cat >/run/dpkg/status <<END
+Package: base-files
+Status: install ok installed
+Version: 1
+Architecture: all
+Maintainer: nobody
+Description: folders
+END
+for folder in /. /etc /usr /usr/bin /usr/lib /usr/lib/systemd{,/system} /usr/share /usr/share/{man,doc,bash-completion,zsh,fish}; do
+    echo "$folder"
+done >/run/dpkg/info/base-files.list
 UNIT=none exec "$(dirname "${BASH_SOURCE[0]}")/systemd.sh"
