@@ -79,6 +79,18 @@ impl Control {
         Ok(failed)
     }
 
+    /// Go round once without a scheduler. Return the probers that have failed.
+    pub fn look_on(&mut self, telemetry: &Telemetry) -> Vec<Failed> {
+        let failed = self.probing.tend(Instant::now());
+        telemetry.beat(Vcpus::read().ok(), self.probing.latest(), Bans::new(), &failed);
+        failed
+    }
+
+    /// Go on with other probers, which know nothing yet.
+    pub fn probe_anew(&mut self, probing: Probing) {
+        self.probing = probing;
+    }
+
     /// The youngest snapshot, unless it is stale.
     pub fn snapshot(&self) -> Option<Arc<VcpuSnapshot>> {
         self.probing.latest()

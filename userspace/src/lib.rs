@@ -25,6 +25,7 @@ pub mod scheduler;
 pub mod scrape;
 pub mod service;
 pub mod simulated;
+pub mod standby;
 pub mod stats;
 pub mod supervise;
 pub mod telemetry;

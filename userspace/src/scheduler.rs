@@ -69,6 +69,7 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     priors: Priors,
+    wait_bound: Duration,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -95,7 +96,7 @@ impl<'a> Scheduler<'a> {
         libbpf_log::keep();
         let mut scheduler =
             Self::load(storage, config, activity, vcpus, announced).map_err(refused)?;
-        scheduler.set_policies(config.policies)?;
+        scheduler.steer(config)?;
         scheduler.set_priors(priors)?;
         let Self { skel, fresh, .. } = &mut scheduler;
         let sections = (skel.maps.data_data.as_deref(), skel.maps.bss_data.as_deref());
@@ -137,7 +138,7 @@ impl<'a> Scheduler<'a> {
     /// What the kernel said.
     pub fn attach_again(&mut self) -> Result<(), Failure> {
         self.forget()?;
-        self.set_policies(self.policies)?;
+        self.tell_policies_and_bound()?;
         self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
@@ -194,7 +195,6 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
-        rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
         rodata.steal_source = if announced.kvm_steal_clock {
             intf::VAWARE_STEAL_KVM
         } else {
@@ -227,6 +227,7 @@ impl<'a> Scheduler<'a> {
             announced,
             policies: config.policies,
             priors: Priors::default(),
+            wait_bound: config.wait_bound,
             tick_ns: 0,
             fresh: None,
         };
@@ -279,10 +280,20 @@ impl<'a> Scheduler<'a> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
-    /// Switch policies while the scheduler runs.
-    pub fn set_policies(&mut self, policies: PolicySet) -> anyhow::Result<()> {
-        self.data()?.policies = policies.bits();
-        self.policies = policies;
+    /// Go by another configuration from now on, as far as a scheduler that is loaded can
+    /// ([`crate::reload`]). One that is not attached is steered when it is.
+    ///
+    /// # Errors
+    /// If the object lacks the section: a fault of this program.
+    pub fn steer(&mut self, config: &Config) -> anyhow::Result<()> {
+        (self.policies, self.wait_bound) = (config.policies, config.wait_bound);
+        self.tell_policies_and_bound()
+    }
+
+    fn tell_policies_and_bound(&mut self) -> anyhow::Result<()> {
+        let (bits, bound_ns) = (self.policies.bits(), self.wait_bound.as_nanos() as u64);
+        let data = self.data()?;
+        (data.policies, data.wait_bound_ns) = (bits, bound_ns);
         Ok(())
     }
 

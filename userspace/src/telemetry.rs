@@ -20,6 +20,7 @@ use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
 use crate::pauses::Pauses;
 use crate::probing::{Failed, PROBERS, STALE};
+use crate::standby::Standby;
 
 /// Shared between the control loop and the metrics thread.
 pub struct Telemetry(Mutex<Board>);
@@ -82,9 +83,20 @@ impl Telemetry {
         board.counters = Some(Arc::new(counters));
         board.activity = Vec::new();
         board.announced = announced;
-        board.report.state = State::Running;
+        (board.report.state, board.report.standby) = (State::Running, None);
         board.beat = Instant::now();
         board.snapshot_at = board.beat;
+    }
+
+    /// The scheduler is not loaded, for this reason.
+    pub fn standing_by(&self, reason: Standby, ejections: u64) {
+        let mut board = self.board();
+        (board.counters, board.activity) = (None, Vec::new());
+        (board.report.state, board.report.standby) = (State::Standby, Some(reason));
+        board.report.ejections = ejections;
+        // The kernel's own scheduler honors them.
+        (board.report.cgroups_limited, board.report.cgroups_weighted) = (0, 0);
+        board.beat = Instant::now();
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
@@ -98,7 +110,7 @@ impl Telemetry {
     pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
         (board.counters, board.snapshot) = (None, None);
-        board.report.state = State::Starting;
+        (board.report.state, board.report.standby) = (State::Starting, None);
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
