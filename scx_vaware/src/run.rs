@@ -28,6 +28,7 @@ use userspace::telemetry::{Cause, Telemetry};
 use userspace::text_file;
 use userspace::trials::Trial;
 use userspace::verdicts::Verdicts;
+use userspace::worth::Worth;
 
 use crate::cli::RunOptions;
 use crate::signals::Signals;
@@ -64,6 +65,10 @@ struct Daemon<'a> {
     cgroups_at: Instant,
     ejections: Ejections,
     verdicts: Verdicts,
+    /// Comparisons with the kernel's own scheduler, if they were asked for.
+    worth: Option<Worth>,
+    /// Kept through a turn of the kernel's own scheduler.
+    control: Option<Control>,
     loads: Backoff,
     pause_ends: Backoff,
     /// Not to be loaded earlier than this.
@@ -97,6 +102,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let ejections = Ejections::from_env();
+    let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
     let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
     let serving = server
@@ -116,6 +122,8 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         cgroups_at: Instant::now(),
         ejections,
         verdicts,
+        worth,
+        control: None,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
         load_at,
@@ -262,7 +270,8 @@ impl Daemon<'_> {
         self.tell_ready(&[]);
         self.begin_to_count_time();
 
-        let mut control = Control::new(Probing::new(self.config.probing.clone()));
+        let new_control = || Control::new(Probing::new(self.config.probing.clone()));
+        let mut control = self.control.take().unwrap_or_else(new_control);
         let mut next_round = Instant::now();
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {
@@ -287,6 +296,7 @@ impl Daemon<'_> {
                 return Ok(Left::Over);
             }
             if self.standby().is_some() {
+                self.control = Some(control);
                 return Ok(Left::StandBy);
             }
             if self.signals.take_reload() && self.reload(Some(scheduler)) {
