@@ -13,6 +13,7 @@ use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
+use userspace::events::Priority;
 use userspace::failure::Failure;
 use userspace::http::Server;
 use userspace::pauses::PauseWatch;
@@ -74,9 +75,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
-    screen::cgroups(&cgroups).for_each(|note| outputs.tell(&note));
+    screen::cgroups(&cgroups).for_each(|note| outputs.tell(Priority::Warning, &note));
     if let Some(note) = facts.tickless() {
-        outputs.tell(&format!("note: {note}"));
+        outputs.tell(Priority::Warning, &format!("note: {note}"));
     }
 
     let signals = Signals::listen()?;
@@ -118,14 +119,16 @@ impl Daemon<'_> {
                 self.telemetry.stopping();
                 if matches!(end, End::Stalled(_) | End::Ejected(_)) {
                     self.ejections.add();
-                    self.outputs.tell(&format!("the kernel's report:\n{}", scheduler.report()));
+                    let report = format!("the kernel's report:\n{}", scheduler.report());
+                    self.outputs.tell(Priority::Error, &report);
                 }
                 return end.into_failure().map_or(Ok(()), Err);
             };
             self.telemetry.restarting(cause);
             let delay = self.loads.ended(Instant::now());
             if !delay.is_zero() {
-                self.outputs.tell(&format!("it is loaded again in {} s", delay.as_secs()));
+                let when = format!("it is loaded again in {} s", delay.as_secs());
+                self.outputs.tell(Priority::Notice, &when);
             }
             if self.wait(delay)? {
                 return Ok(());
@@ -145,7 +148,7 @@ impl Daemon<'_> {
     fn cause_to_go_on(&mut self, end: &End) -> Option<Cause> {
         match end {
             End::Restart => {
-                self.outputs.tell("the kernel asks for a restart");
+                self.outputs.tell(Priority::Notice, "the kernel asks for a restart");
                 Some(Cause::Asked)
             }
             End::Stalled(why) => {
@@ -153,16 +156,18 @@ impl Daemon<'_> {
                 self.pause_ends.ended(Instant::now());
                 let (seconds, nr) = (pause.as_secs(), self.pause_ends.recent());
                 if nr > PAUSE_ENDS_MAX {
-                    self.outputs.tell(&format!(
+                    let news = format!(
                         "the VM was paused for {seconds} s, the {nr}th time in ten minutes that this \
                          has ended the scheduler; it stays down"
-                    ));
+                    );
+                    self.outputs.tell(Priority::Error, &news);
                     return None;
                 }
-                self.outputs.tell(&format!(
+                let news = format!(
                     "the VM was paused for {seconds} s, which the kernel took for a stall ({why}); \
                      the scheduler is loaded again"
-                ));
+                );
+                self.outputs.tell(Priority::Warning, &news);
                 Some(Cause::Pause)
             }
             End::Ejected(_) | End::Dismissed(_) => None,
@@ -235,14 +240,14 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for failed in control.round(scheduler, &self.telemetry)? {
-            self.outputs.tell(&failed.news);
+        for event in control.round(scheduler, &self.telemetry)? {
+            self.outputs.tell(event.priority, &event.text);
         }
         if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
             let found = CpuCgroups::find();
             let limited = found.newly_limited(&self.cgroups);
             if !limited.is_empty() {
-                self.outputs.tell(&screen::new_limits(&limited));
+                self.outputs.tell(Priority::Warning, &screen::new_limits(&limited));
             }
             self.telemetry.cgroups(&found);
             (self.cgroups, self.cgroups_at) = (found, Instant::now());
@@ -273,13 +278,15 @@ impl Daemon<'_> {
             }
             Err(failure) => {
                 self.telemetry.reload_refused();
-                self.outputs.tell(&format!("configuration unchanged: {failure}"));
+                let news = format!("configuration unchanged: {failure}");
+                self.outputs.tell(Priority::Warning, &news);
             }
         }
         for key in &ignored {
-            self.outputs.tell(&format!(
+            let news = format!(
                 "{key} was changed, but takes effect with the next start only; restart the daemon"
-            ));
+            );
+            self.outputs.tell(Priority::Warning, &news);
         }
         self.tell_ready(&ignored);
     }

@@ -21,6 +21,7 @@ use crate::activity::Activity;
 use crate::bans::Bans;
 use crate::config::Config;
 use crate::health::Report;
+use crate::policy::Verdicts;
 use crate::stats::Stats;
 use page::Page;
 use probers::hypervisor::Announced;
@@ -76,6 +77,8 @@ pub struct Sample {
     /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
     pub activity: Vec<Activity>,
     pub bans: Bans,
+    /// What the trials of policies have shown so far; `None` while the kernel half is not loaded.
+    pub verdicts: Option<Verdicts>,
     /// What probing has found, unless that is stale.
     pub snapshot: Option<Arc<VcpuSnapshot>>,
     /// The kernel's own counts of events that sched_ext handled, by the kernel's names.
@@ -181,7 +184,11 @@ mod tests {
         for line in [
             "scx_vaware_state{state=\"running\"} 1.0",
             "scx_vaware_state{state=\"starting\"} 0.0",
-            "scx_vaware_vcpus{condition=\"online\"} 4.0",
+            "scx_vaware_vcpus{state=\"online\"} 4.0",
+            "scx_vaware_vcpus{state=\"offline\"} 0.0",
+            "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"wins\"} 1.0",
+            "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"open\"} 0.0",
+            "scx_vaware_kicks_total 4006.0",
             "# UNIT scx_vaware_vcpu_steal_seconds seconds",
             "scx_vaware_vcpu_steal_seconds_total{cpu=\"2\",state=\"waking\"} 20.0",
             "scx_vaware_vcpu_preemptions_total{cpu=\"2\"} 40002.0",

@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
 use crate::obstacles::KernelFacts;
-use crate::policy::PolicySet;
+use crate::policy::{PolicySet, Verdicts};
 use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::stats::{self, Stats};
 use crate::{kernel, libbpf_log, obstacles};
@@ -279,6 +279,17 @@ impl<'a> Scheduler<'a> {
     /// The policies that are on.
     pub fn policies(&self) -> PolicySet {
         self.policies
+    }
+
+    /// What the trials of policies have shown so far.
+    ///
+    /// # Errors
+    /// If the object lacks the section: a fault of this program.
+    pub fn verdicts(&self) -> anyhow::Result<Verdicts> {
+        let bss = self.skel.maps.bss_data.as_deref().context("the object has no bss section")?;
+        // SAFETY: the kernel half writes these words while we read them.
+        let read = |verdict: &u32| unsafe { std::ptr::read_volatile(&raw const *verdict) };
+        Ok([("ivh", read(&bss.ivh_trial.verdict)), ("rescue", read(&bss.rescue_trial.verdict))])
     }
 
     /// The vCPUs as they were at load.

@@ -27,7 +27,8 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             state: State::Running,
             enabled_as_us: true,
             last_reload_ok: true,
-            snapshot_age: Duration::from_millis(700),
+            loop_at: Duration::from_millis(1_800_003_600_400),
+            snapshot_at: Duration::from_millis(1_800_003_599_700),
             probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
             lines_lost: vec![("stdout", 0), ("stderr", 0)],
             ..Report::default()
@@ -35,6 +36,7 @@ pub fn sample(nr_vcpus: u32) -> Sample {
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
+        verdicts: Some([("ivh", intf::VAWARE_TRIAL_WINS), ("rescue", intf::VAWARE_TRIAL_LOSES)]),
         snapshot: Some(Arc::new(snapshot(nr_vcpus))),
         kernel_events: vec![("SCX_EV_SELECT_CPU_FALLBACK".into(), 3)],
         cost: Cost {

@@ -19,6 +19,7 @@ use crate::http::Content;
 use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
 use crate::pauses::Pauses;
+use crate::policy::Verdicts;
 use crate::probing::{Failed, PROBERS, STALE};
 
 /// Shared between the control loop and the metrics thread.
@@ -36,6 +37,8 @@ struct Board {
     /// When there last was another one, or the scheduler was loaded.
     snapshot_at: Instant,
     bans: Bans,
+    /// `None` while the kernel half is not loaded.
+    verdicts: Option<Verdicts>,
     /// As it was on the last page.
     activity: Vec<Activity>,
     last_scrape: Duration,
@@ -70,9 +73,10 @@ impl Telemetry {
             snapshot: None,
             snapshot_at: Instant::now(),
             bans: Bans::new(),
+            verdicts: None,
             activity: Vec::new(),
             last_scrape: Duration::ZERO,
-            started: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+            started: unix_time(),
         }))
     }
 
@@ -83,21 +87,21 @@ impl Telemetry {
         board.activity = Vec::new();
         board.announced = announced;
         board.report.state = State::Running;
-        board.beat = Instant::now();
-        board.snapshot_at = board.beat;
+        board.round();
+        board.snapshot();
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
     pub fn stopping(&self) {
         let mut board = self.board();
-        board.counters = None;
+        (board.counters, board.verdicts) = (None, None);
         board.report.state = State::Stopping;
     }
 
     /// The scheduler is about to be loaded again.
     pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
-        (board.counters, board.snapshot) = (None, None);
+        (board.counters, board.snapshot, board.verdicts) = (None, None, None);
         board.report.state = State::Starting;
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
@@ -140,17 +144,18 @@ impl Telemetry {
         vcpus: Option<Vcpus>,
         snapshot: Option<Arc<VcpuSnapshot>>,
         bans: Bans,
+        verdicts: Verdicts,
         failed: &[Failed],
     ) {
         let mut board = self.board();
-        board.beat = Instant::now();
-        board.bans = bans;
+        board.round();
+        (board.bans, board.verdicts) = (bans, Some(verdicts));
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
         let taken_ns = |held: &Option<Arc<VcpuSnapshot>>| held.as_ref().map(|one| one.taken_at_ns);
         if snapshot.is_some() && taken_ns(&snapshot) != taken_ns(&board.snapshot) {
-            board.snapshot_at = board.beat;
+            board.snapshot();
         }
         board.snapshot = snapshot;
         for failed in failed {
@@ -162,11 +167,7 @@ impl Telemetry {
     pub fn report(&self) -> Report {
         let mut report = {
             let board = self.board();
-            Report {
-                loop_age: board.beat.elapsed(),
-                snapshot_age: board.snapshot_at.elapsed(),
-                ..board.report.clone()
-            }
+            Report { loop_age: board.beat.elapsed(), ..board.report.clone() }
         };
         report.enabled_as_us = kernel::enabled_as_us();
         report
@@ -213,6 +214,7 @@ impl Telemetry {
             stats: None,
             activity: Vec::new(),
             bans: board.bans.clone(),
+            verdicts: board.verdicts,
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
             kernel_events,
             cost: Cost { cpu, started, resident_bytes, last_scrape, programs: Vec::new() },
@@ -222,6 +224,25 @@ impl Telemetry {
     fn board(&self) -> MutexGuard<'_, Board> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Board {
+    /// The control loop goes round.
+    fn round(&mut self) {
+        self.beat = Instant::now();
+        self.report.loop_at = unix_time();
+    }
+
+    /// There is another snapshot.
+    fn snapshot(&mut self) {
+        self.snapshot_at = self.beat;
+        self.report.snapshot_at = self.report.loop_at;
+    }
+}
+
+/// Since the epoch.
+fn unix_time() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// The processor time that this process has used.
@@ -286,17 +307,19 @@ mod tests {
         assert_eq!(report.keys_ignored, 2);
     }
 
+    const VERDICTS: Verdicts = [("ivh", 0), ("rescue", 0)];
+
     #[test]
     fn what_probing_no_longer_tells_is_not_on_the_page() {
         let (telemetry, share) = (telemetry(), "scx_vaware_vcpu_share_ratio");
         let failed = |prober| Failed { prober, news: String::new() };
-        telemetry.beat(None, Some(Arc::new(snapshot(1))), Bans::new(), &[]);
+        telemetry.beat(None, Some(Arc::new(snapshot(1))), Bans::new(), VERDICTS, &[]);
         assert!(telemetry.page(Format::Classic).contains(share));
-        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
-        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
+        telemetry.beat(None, None, Bans::new(), VERDICTS, &[failed(PROBERS[0])]);
+        telemetry.beat(None, None, Bans::new(), VERDICTS, &[failed(PROBERS[0])]);
         let page = telemetry.page(Format::Classic);
         assert!(!page.contains(share), "{page}");
         assert!(page.contains("scx_vaware_probe_restarts_total{prober=\"vcap\"} 2.0"), "{page}");
-        assert!(page.contains("scx_vaware_snapshot_age_seconds "), "{page}");
+        assert!(page.contains("scx_vaware_snapshot_timestamp_seconds "), "{page}");
     }
 }
