@@ -39,7 +39,7 @@ impl Scrape {
     }
 
     /// Read a page of the text format. Lines that are none of it are left out.
-    fn parse(page: &str) -> Self {
+    pub fn parse(page: &str) -> Self {
         let mut series: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for (name, labels, value) in page.lines().filter_map(parse_line) {
             series.entry(name).or_default().push((labels, value));
