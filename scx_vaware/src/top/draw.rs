@@ -161,7 +161,8 @@ fn headings(columns: &[Column], bar: Option<u16>, state: &State) -> Line<'static
             (true, true) => "v",
             (true, false) => "^",
         };
-        spans.push(Span::styled(sign, reversed));
+        let style = if sorted { Style::new().add_modifier(Modifier::BOLD) } else { reversed };
+        spans.push(Span::styled(sign, style));
     }
     if let Some(width) = bar {
         let title = "busy, stolen, of the time";
@@ -228,9 +229,9 @@ fn keys(state: &State, found: usize, width: u16, theme: Theme) -> Line<'static> 
     let every = if state.paused { "paused".into() } else { format!("{:?}", state.interval) };
     let keys = "q quit  h help  j/k scroll  </> sort  r reverse  / filter";
     let (left, right) = (format!(" {keys}"), format!("{shown}  {every} "));
-    let room = usize::from(width).saturating_sub(right.chars().count());
+    let room = usize::from(width).saturating_sub(right.chars().count() + 1);
     Line::styled(
-        format!("{left:<room$.room$}{right}"),
+        format!("{left:<room$.room$} {right}"),
         Style::new().add_modifier(Modifier::REVERSED),
     )
 }
