@@ -79,7 +79,7 @@ def test_a_bundle_without_a_comparison_is_written_and_names_nobody(tmp_path, mon
         },
     )
     out = tmp_path / "bundle.json.gz"
-    options = argparse.Namespace(no_comparison=True, blocks=2, seconds=1.0)
+    options = argparse.Namespace(no_comparison=True, provider=None, instance="m1.test")
     assert bundle.write(out, options) == 0
     text = read(out)
     assert {"facts", "doctor", "probe"} <= json.loads(text).keys()

@@ -242,7 +242,6 @@ fn help(frame: &mut Frame<'_>) {
         Line::raw("<, >       sort by another column               r   the other way round"),
         Line::raw("/          filter; an empty one shows all       +, -   read less, more often"),
         Line::raw("space      pause"),
-        Line::raw(""),
     ];
     let width = COLUMNS.iter().map(|column| column.name.len()).max().unwrap_or(0);
     lines.extend(COLUMNS.iter().map(|c| Line::raw(format!("{:<width$}  {}", c.name, c.help))));
@@ -367,7 +366,7 @@ mod tests {
     fn help_tells_of_every_column() {
         let mut state = state(4);
         state.helps = true;
-        let shown = lines(&drawn(&mut state, 100, 40, true)).join("\n");
+        let shown = lines(&drawn(&mut state, 80, 24, true)).join("\n");
         assert!(COLUMNS.iter().all(|column| shown.contains(column.help)), "{shown}");
     }
 

@@ -140,7 +140,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_too_much(text in ".*") {
+        fn any_text_is_a_filter_or_answered(text in ".*") {
             if let Ok(filter) = text.parse::<Filter>() {
                 prop_assert!(filter.select(&simulated(4).vcpus).len() <= 4);
             }
