@@ -9,7 +9,8 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[1]
 TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
-TARGETS += ["sim", "eval", "eval-report", "results", "papers", "peers", "bundle", "instances", "fuzz"]
+TARGETS += ["sim", "eval", "eval-report", "results", "papers", "peers", "bundle", "instances"]
+TARGETS += ["fuzz"]
 
 
 def commands(*arguments):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reads bundles, and says what is wrong with one: against the schema, and in what it tells of people.
+"""Reads bundles, and says what is wrong with one: by the schema, and in what it tells of people.
 
 A bundle may come from anybody: it is read up to a size, and nothing in it is believed unchecked.
 """
@@ -30,10 +30,14 @@ def read(path: Path) -> dict:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             text = file.read(BYTES_MAX + 1)
         if len(text) > BYTES_MAX:
-            raise LabError(f"{path} is longer than {BYTES_MAX >> 20} MiB; it is no bundle", EX_USAGE)
+            raise LabError(
+                f"{path} is longer than {BYTES_MAX >> 20} MiB; it is no bundle", EX_USAGE
+            )
         return json.loads(text, parse_constant=_refuse)
     except (OSError, EOFError, zlib.error, ValueError, RecursionError) as why:
-        raise LabError(f"{path} is no bundle ({why}); give what eval/bundle wrote", EX_USAGE) from None
+        raise LabError(
+            f"{path} is no bundle ({why}); give what eval/bundle wrote", EX_USAGE
+        ) from None
 
 
 def _refuse(constant: str) -> None:

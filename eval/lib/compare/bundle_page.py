@@ -17,15 +17,16 @@ EXAMPLES = "examples"
 HEAD = """\
 # What vCPUs of instance types get
 
-Written by `make instances` from the bundles in [bundles/](bundles). Each line is one VM at one time: another host, hour
-or load gives other numbers. To add a line, run `make bundle INSTANCE=...` on the VM, and propose the file
-([how](../evaluation.md#bundles)).
+Written by `make instances` from the bundles in [bundles/](bundles). Each line is one VM at one
+time: another host, hour or load gives other numbers. To add a line, run `make bundle INSTANCE=...`
+on the VM, and propose the file ([how](../evaluation.md#bundles)).
 
 - **share**: part of the wanted time in which a vCPU runs: median, and worst vCPU.
-- **preempted**: length of the periods for which the host stops a vCPU that has work: median over the vCPUs of their
-  medians and of their 95th percentiles.
+- **preempted**: length of the periods for which the host stops a vCPU that has work: median over
+  the vCPUs of their medians and of their 95th percentiles.
 - **wake-up**: time from the wake-up of a halted vCPU until it runs: median, and worst vCPU.
-- **topology**: groups of vCPUs that were found to share a hardware thread (stack), core, last-level cache, socket.
+- **topology**: groups of vCPUs that were found to share a hardware thread (stack), core,
+  last-level cache, socket.
 - **steal**: whether the hypervisor tells steal time.
 
 "-" is not known, or not sure enough to act on.
@@ -77,7 +78,9 @@ def _cells(bundle: dict) -> tuple[str, ...]:
 
 def _plain(cell: str) -> str:
     """Text that came from elsewhere, as text in a cell."""
-    return "".join(" " if c in "|\n\r" else f"\\{c}" if c in "\\`*_<>[]" else c for c in cell) or "-"
+    return (
+        "".join(" " if c in "|\n\r" else f"\\{c}" if c in "\\`*_<>[]" else c for c in cell) or "-"
+    )
 
 
 def _instance(facts: dict) -> str:
