@@ -109,6 +109,12 @@ struct lock_ctx {
 	u64 since_ns;
 };
 
+/* limit.bpf.c: run time that is not charged to the pools of limits yet. */
+struct limit_vcpu {
+	u32 limiter; /* to whom: see struct cgroup_ctx */
+	u64 owed_ns;
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -128,6 +134,7 @@ struct vcpu_ctx {
 	struct rescue_ctx rescue;
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
+	struct limit_vcpu limit;
 } __attribute__((aligned(64)));
 
 /* bvs: one task. */
@@ -147,6 +154,15 @@ struct ivh_task_ctx {
 	u64 burst_ns; /* its burst then */
 };
 
+/* cgroup.bpf.c, limit.bpf.c: one task. */
+struct cgroup_task {
+	u32 number;	/* of its cgroup's entry in `cgroups` */
+	u32 generation; /* of that entry */
+	u32 counted; /* the weight by which it is among that cgroup's runnable tasks; 0: it is not
+		      */
+	u64 held_ns; /* since when a limit holds it; 0: none does */
+};
+
 /* One task. Written by the vCPU that holds its runqueue lock. */
 struct task_ctx {
 	u64 vtime;     /* relative to the vclock of `vcpu` */
@@ -160,6 +176,7 @@ struct task_ctx {
 	struct bvs_task bvs;
 	struct rescue_task rescue;
 	struct ivh_task_ctx ivh;
+	struct cgroup_task cgroup;
 };
 
 struct {

@@ -36,7 +36,8 @@ static inline u64 cgroup_weight_of_shares(u64 shares)
 static inline u64 cgroup_average(u64 average, u64 sample)
 {
 	if (sample >= average)
-		return average + (sample - average + CGROUP_AVERAGE_PARTS - 1) / CGROUP_AVERAGE_PARTS;
+		return average +
+		       (sample - average + CGROUP_AVERAGE_PARTS - 1) / CGROUP_AVERAGE_PARTS;
 	return average - (average - sample + CGROUP_AVERAGE_PARTS - 1) / CGROUP_AVERAGE_PARTS;
 }
 
@@ -78,6 +79,12 @@ static inline u64 cgroup_scale(u64 credit, u64 demand)
 	if (scale > CGROUP_SCALE_MAX)
 		return CGROUP_SCALE_MAX;
 	return scale ? scale : 1;
+}
+
+/* Return true if @a and @b differ by enough to write to what all vCPUs read. */
+static inline bool cgroup_scale_differs(u64 a, u64 b)
+{
+	return (a > b ? a - b : b - a) > b / 64;
 }
 
 /* Return the weight of a task of @weight in a cgroup whose factor is @scale. */

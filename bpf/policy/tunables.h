@@ -43,6 +43,9 @@
 #define LIMIT_SCAN 1024
 #define LIMIT_BATCH 64
 
+/* A backlog that has been empty for so long is not looked at any more. */
+#define LIMIT_FORGET_NS NS_PER_S
+
 /* Tasks in a queue that a busy vCPU adds up before it pulls one. */
 #define CGROUP_PULL_SCAN 16
 
