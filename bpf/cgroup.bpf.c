@@ -15,7 +15,7 @@ static u32 cgroups_end;	      /* above all entries that are in use */
 static u32 cgroup_first_free; /* no entry below it is free */
 static u64 cgroups_load;      /* average weight of all that is runnable */
 static u32 cgroup_passes;
-static u32 cgroups_asleep; /* nothing was runnable at the last pass: the next one is far off */
+u32 cgroups_asleep; /* nothing was runnable at the last pass: the next one is far off */
 
 /* The number of a cgroup's entry. */
 struct cgroup_number {

@@ -62,7 +62,7 @@ static inline u32 task_weight(const struct task_struct *p, const struct task_ctx
 {
 	u32 weight = p->scx.weight * WEIGHT_PARTS;
 
-	return cgroups_in_use & CGROUPS_WEIGHED ? cgroup_weigh(t, weight) : weight;
+	return cgroups_in_use ? cgroup_weigh(t, weight) : weight;
 }
 
 static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)
