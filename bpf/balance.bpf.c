@@ -6,7 +6,7 @@
 #include "balance.bpf.h"
 #include "rwc.bpf.h"
 
-/* A variable, as in overdue.bpf.c: compared with a constant, each pass of a loop is followed. */
+/* A variable, counted down: the verifier would follow each pass of a loop from a known number. */
 u32 cgroup_pull_scan = CGROUP_PULL_SCAN;
 
 /* Return what the runnable tasks of @cpu weigh. Global: the verifier checks it once. */
@@ -14,7 +14,7 @@ __noinline u64 balance_weight(s32 cpu)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_struct *p;
-	u32 looked_at = 0;
+	u32 left = cgroup_pull_scan;
 	u64 weight = 0;
 
 	if (v && v->run.class != VAWARE_CLASS_NONE && v->run.class != VAWARE_CLASS_BEST_EFFORT)
@@ -22,7 +22,7 @@ __noinline u64 balance_weight(s32 cpu)
 	bpf_for_each (scx_dsq, p, vcpu_dsq(cpu, false), 0) {
 		const struct task_ctx *t = task_ctx_of(p);
 
-		if (looked_at++ >= cgroup_pull_scan)
+		if (!left--)
 			break;
 		if (t)
 			weight += task_weight(p, t);
@@ -42,14 +42,14 @@ __noinline int balance_weights(s32 cpu, s32 victim)
 	u32 other_capacity = here && there ? there->capacity_1024 : 1;
 	u64 own = balance_weight(cpu), other = balance_weight(victim);
 	struct task_struct *p;
-	u32 looked_at = 0;
+	u32 left = cgroup_pull_scan;
 
 	if (!v || !o)
 		return false;
 	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, false), 0) {
 		const struct task_ctx *t = task_ctx_of(p);
 
-		if (looked_at++ >= cgroup_pull_scan)
+		if (!left--)
 			break;
 		if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
 		    !cgroup_pulls(own, capacity, other, other_capacity, task_weight(p, t)))

@@ -6,7 +6,7 @@
 
 u32 limit_ready;
 
-/* Variables, as in overdue.bpf.c: compared with constants, each pass of a loop is followed. */
+/* Variables, counted down: the verifier would follow each pass of a loop from a known number. */
 u32 limit_scan = LIMIT_SCAN;
 u32 limit_batch = LIMIT_BATCH;
 
@@ -105,16 +105,17 @@ static void limit_wake(struct task_struct *p, s32 cpu)
  */
 __noinline int limit_release(u32 number, bool over)
 {
-	u32 looked_at = 0, released = 0;
+	u32 looks = limit_scan, releases = limit_batch;
 	struct task_struct *p;
 
+	bpf_rcu_read_lock(); /* the verifier takes the timer for a program that may sleep */
 	bpf_for_each (scx_dsq, p, DSQ_BACKLOG | number, 0) {
 		s32 cpu = scx_bpf_task_cpu(p);
 		const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 		const struct task_ctx *t = task_ctx_of(p);
 		bool best_effort = is_best_effort(p);
 
-		if (looked_at++ >= limit_scan || released >= limit_batch)
+		if (!looks-- || !releases)
 			break;
 		if (!v || !t || (over && !limit_exempts(p) && waited_ns(p) < LIMIT_AGED_NS))
 			continue;
@@ -124,8 +125,9 @@ __noinline int limit_release(u32 number, bool over)
 			continue;
 		waiting_set(cpu, best_effort);
 		limit_wake(p, cpu);
-		released++;
+		releases--;
 	}
+	bpf_rcu_read_unlock();
 	return 0;
 }
 

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
-use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
@@ -31,9 +30,6 @@ use crate::{activity_log, screen};
 /// after a pause of the VM, which may be about to end the scheduler.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Time between two looks at the limits of cgroups.
-const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
-
 /// More ends within ten minutes that pauses explain are taken for stalls: a VM is not paused so
 /// often, and a stall must not hide.
 const PAUSE_ENDS_MAX: usize = 10;
@@ -48,8 +44,6 @@ struct Daemon<'a> {
     telemetry: Arc<Telemetry>,
     outputs: Outputs,
     pauses: PauseWatch,
-    cgroups: CpuCgroups,
-    cgroups_at: Instant,
     ejections: Ejections,
     loads: Backoff,
     pause_ends: Backoff,
@@ -64,18 +58,13 @@ struct Daemon<'a> {
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
     let facts = obstacles::check()?;
-    let cgroups = CpuCgroups::find();
-    if !config.allow_quota {
-        cgroups.check()?;
-    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
-    screen::cgroups(&cgroups).for_each(|note| outputs.tell(&note));
-    if let Some(note) = facts.tickless() {
+    for note in [facts.tickless(), facts.cgroups_untold()].into_iter().flatten() {
         outputs.tell(&format!("note: {note}"));
     }
 
@@ -83,7 +72,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let ejections = Ejections::from_env();
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
-    telemetry.cgroups(&cgroups);
     if let Some(server) = server {
         server.serve(Arc::clone(&telemetry)).context("serving metrics")?;
     }
@@ -95,8 +83,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         telemetry,
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
-        cgroups,
-        cgroups_at: Instant::now(),
         ejections,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
@@ -237,15 +223,6 @@ impl Daemon<'_> {
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
         for failed in control.round(scheduler, &self.telemetry)? {
             self.outputs.tell(&failed.news);
-        }
-        if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
-            let found = CpuCgroups::find();
-            let limited = found.newly_limited(&self.cgroups);
-            if !limited.is_empty() {
-                self.outputs.tell(&screen::new_limits(&limited));
-            }
-            self.telemetry.cgroups(&found);
-            (self.cgroups, self.cgroups_at) = (found, Instant::now());
         }
         let lines_lost = self.outputs.tend();
         self.telemetry.noticed(self.pauses.pauses(), lines_lost);

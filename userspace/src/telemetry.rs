@@ -11,7 +11,6 @@ use probers::vcpus::Vcpus;
 
 use crate::activity::{self, Activity};
 use crate::bans::Bans;
-use crate::cgroups::CpuCgroups;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::health::{Report, State};
@@ -103,13 +102,6 @@ impl Telemetry {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
         }
-    }
-
-    /// The CPU controls of these cgroups do not hold at present.
-    pub fn cgroups(&self, found: &CpuCgroups) {
-        let report = &mut self.board().report;
-        report.cgroups_limited = found.limited.len() as u64;
-        report.cgroups_weighted = found.weighted.len() as u64;
     }
 
     /// The VM was paused so often, and the outputs have lost so many lines.

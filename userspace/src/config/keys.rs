@@ -58,11 +58,6 @@ pub const KEYS: [Key; 10] = [
         kind: Kind::Switch(|config| &mut config.partial),
     },
     Key {
-        name: "allow_quota",
-        help: "Load even where cgroups limit CPU time: cpu.max does not hold under sched_ext",
-        kind: Kind::Switch(|config| &mut config.allow_quota),
-    },
-    Key {
         name: "listen",
         help: "Serve metrics at this address and port, or \"off\"",
         kind: Kind::Listen(|config| &mut config.listen),

@@ -39,8 +39,6 @@ pub struct Config {
     pub wait_bound: Duration,
     /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
     pub partial: bool,
-    /// Load even where cgroups limit CPU time.
-    pub allow_quota: bool,
     /// Where metrics are served.
     pub listen: Listen,
     /// How the vCPUs are probed.
@@ -53,7 +51,6 @@ impl Default for Config {
             policies: PolicySet::all(),
             wait_bound: Duration::from_secs(1),
             partial: false,
-            allow_quota: false,
             listen: Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 9817))),
             probing: probers::vcap::Settings::default(),
         }

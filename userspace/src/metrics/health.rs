@@ -101,13 +101,6 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("output_lines_lost", None, "Lines of the daemon that could not be written, by output"),
         lost.collect(),
     )?;
-    page.gauges(
-        ("cgroups_ignored", None, "Cgroups in use whose CPU control does not hold"),
-        vec![
-            ([("control", "cpu.max")], health.cgroups_limited as f64),
-            ([("control", "cpu.weight")], health.cgroups_weighted as f64),
-        ],
-    )?;
     let policies = POLICIES.iter().map(|policy| {
         let on = sample.config.policies.has(policy);
         ([("policy", policy.name)], f64::from(u8::from(on)))
