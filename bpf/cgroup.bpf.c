@@ -52,12 +52,25 @@ static void cgroup_pass_in(u64 ns)
 		bpf_timer_start(&timer->timer, ns, 0);
 }
 
+/* Return the kernel's task_group of @g; NULL: it has none yet, as it is being made. */
+static const struct task_group *task_group_of(const struct cgroup_ctx *g)
+{
+	u32 id = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id);
+	struct cgroup *cgrp = (struct cgroup *)g->cgroup;
+	u64 css = 0; /* the first field of a task_group */
+
+	bpf_probe_read_kernel(&css, sizeof(css), &cgrp->subsys[0] + id);
+	return (const struct task_group *)css;
+}
+
 /* Read what the kernel has for @g. */
 static void cgroup_read(struct cgroup_ctx *g, u64 now)
 {
-	const struct task_group *tg = (const struct task_group *)g->task_group;
+	const struct task_group *tg = task_group_of(g);
 	struct cgroup_quota quota = {};
 
+	if (!tg)
+		return;
 	if (bpf_core_field_exists(tg->shares))
 		g->weight = cgroup_weight_of_shares(BPF_CORE_READ(tg, shares));
 	if (bpf_core_field_exists(tg->idle))
@@ -109,8 +122,8 @@ static void cgroup_set(struct cgroup *cgrp)
 	cgroup_changed(g);
 }
 
-/* Return the number of an entry for the cgroup whose task_group is @tg; 0: there is none left. */
-static u32 cgroup_take_entry(u64 tg, u32 parent)
+/* Return the number of an entry for @cgrp; 0: there is none left. */
+static u32 cgroup_take_entry(const struct cgroup *cgrp, u32 parent)
 {
 	struct cgroup_ctx *g = NULL;
 	const struct cgroup_ctx *above;
@@ -127,7 +140,9 @@ static u32 cgroup_take_entry(u64 tg, u32 parent)
 	above = cgroup_at(parent);
 	if (!above)
 		return 0;
-	g->task_group = tg;
+	g->cgroup = (u64)cgrp;
+	g->weight = WEIGHT_NICE_0;
+	g->own_idle = 0;
 	g->parent = parent;
 	g->scale = CGROUP_SCALE_ONE;
 	g->runnable = 0;
@@ -149,16 +164,14 @@ static u32 cgroup_take_entry(u64 tg, u32 parent)
 s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_cgroup_init, struct cgroup *cgrp,
 			     struct scx_cgroup_init_args *args)
 {
-	u32 id = bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id), at = 0;
 	struct cgroup_number *n, *of_parent;
 	struct cgroup *parent;
-	u64 css = 0;
+	u32 at = 0;
 	s32 err;
 
 	n = bpf_cgrp_storage_get(&cgroup_numbers, cgrp, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!n)
 		return -ENOMEM;
-	bpf_probe_read_kernel(&css, sizeof(css), &cgrp->subsys[0] + id);
 	if (cgrp->level > 0) {
 		parent = bpf_cgroup_ancestor(cgrp, cgrp->level - 1);
 		if (!parent)
@@ -167,7 +180,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_cgroup_init, struct cgroup *cgrp,
 		at = of_parent ? of_parent->number : 0;
 		bpf_cgroup_release(parent);
 	}
-	n->number = cgroup_take_entry(css, at);
+	n->number = cgroup_take_entry(cgrp, at);
 	n->owned = n->number || !cgrp->level;
 	if (!n->owned) {
 		n->number = at;
@@ -188,7 +201,7 @@ void BPF_STRUCT_OPS(vaware_cgroup_exit, struct cgroup *cgrp)
 		return;
 	g->generation++;
 	g->used = 0;
-	g->task_group = 0;
+	g->cgroup = 0;
 	if (n->number < cgroup_first_free)
 		cgroup_first_free = n->number;
 	n->owned = 0;
@@ -254,7 +267,7 @@ struct cgroup_pass {
 	u64 load;
 	u32 in_use;
 	u32 active;
-	u32 ready; /* the number of one with tasks in its backlog that may run; 0: none */
+	u32 ready; /* the number of one with tasks in its backlog; 0: none */
 };
 
 /*

@@ -36,7 +36,7 @@ struct cgroup_ctx {
 	s64 runnable __attribute__((aligned(64))); /* weight of its own runnable tasks */
 
 	/* Written by the pass alone. */
-	u64 task_group __attribute__((aligned(64))); /* address of the kernel's struct */
+	u64 cgroup __attribute__((aligned(64))); /* address of the kernel's struct */
 	u64 weight;
 	u64 own; /* average of `runnable` */
 	u64 credit;

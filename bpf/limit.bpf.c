@@ -69,11 +69,33 @@ static bool limit_exempts(const struct task_struct *p)
 	       (p->pending.signal.sig[0] & SIGKILL_BIT) || is_rcu_reader(p);
 }
 
+/*
+ * Give @g what is due. By whoever finds its pool empty, too: the timer may be on a vCPU that is
+ * preempted.
+ */
+static void limit_refill(struct cgroup_ctx *g, u64 now)
+{
+	u64 due_ns = g->due_ns, periods = cgroup_periods(due_ns, now, g->quota.period_ns);
+
+	if (periods && __sync_val_compare_and_swap(&g->due_ns, due_ns,
+						   due_ns + periods * g->quota.period_ns) == due_ns)
+		__sync_fetch_and_add(&g->left_ns, cgroup_refill_ns(g->left_ns, &g->quota, periods));
+}
+
+/* Return true if the limit of @g is used up at present. */
+static bool limit_used_up(struct cgroup_ctx *g)
+{
+	if (!g->quota.quota_ns || g->left_ns > 0)
+		return false;
+	limit_refill(g, now_ns());
+	return g->left_ns <= 0;
+}
+
 /* Return the number of the cgroup whose limit holds @p; 0: none does. */
 __noinline u32 limit_holder(struct task_struct *p __arg_trusted)
 {
 	const struct task_ctx *t = task_ctx_of(p);
-	const struct cgroup_ctx *g = t ? cgroup_of(&t->cgroup) : NULL;
+	struct cgroup_ctx *g = t ? cgroup_of(&t->cgroup) : NULL;
 	u32 number = g ? g->limiter : 0, level;
 
 	if (!number || limit_exempts(p))
@@ -82,7 +104,7 @@ __noinline u32 limit_holder(struct task_struct *p __arg_trusted)
 		g = number ? cgroup_at(number) : NULL;
 		if (!g)
 			break;
-		if (g->quota.quota_ns && g->left_ns <= 0)
+		if (limit_used_up(g))
 			return number;
 		number = g->above;
 	}
@@ -134,37 +156,28 @@ __noinline int limit_release(u32 number, bool over)
 int limit_look_after(u32 number, u64 now)
 {
 	struct cgroup_ctx *g = cgroup_at(number);
-	u64 periods;
-	bool over;
 
 	if (!g)
 		return false;
-	if (g->quota.quota_ns) {
-		periods = cgroup_periods(g->due_ns, now, g->quota.period_ns);
-		if (periods) {
-			__sync_fetch_and_add(&g->left_ns,
-					     cgroup_refill_ns(g->left_ns, &g->quota, periods));
-			g->due_ns += periods * g->quota.period_ns;
-		}
-	}
+	if (g->quota.quota_ns)
+		limit_refill(g, now);
 	if (!g->held_ns)
 		return false;
-	if (!scx_bpf_dsq_nr_queued(DSQ_BACKLOG | number)) {
-		if (time_delta(now, g->held_ns) > LIMIT_FORGET_NS)
-			g->held_ns = 0;
-		return false;
+	if (scx_bpf_dsq_nr_queued(DSQ_BACKLOG | number)) {
+		limit_release(number, g->quota.quota_ns && g->left_ns <= 0);
+		return scx_bpf_dsq_nr_queued(DSQ_BACKLOG | number) > 0;
 	}
-	over = g->quota.quota_ns && g->left_ns <= 0;
-	limit_release(number, over);
-	return !over && scx_bpf_dsq_nr_queued(DSQ_BACKLOG | number) > 0;
+	if (time_delta(now, g->held_ns) > LIMIT_FORGET_NS)
+		g->held_ns = 0;
+	return false;
 }
 
 __noinline int limit_take_ready(void)
 {
 	u32 number = limit_ready;
-	const struct cgroup_ctx *g = cgroup_at(number);
+	struct cgroup_ctx *g = cgroup_at(number);
 
-	if (!g || (g->quota.quota_ns && g->left_ns <= 0))
+	if (!g || limit_used_up(g))
 		return false;
 	if (scx_bpf_dsq_move_to_local(DSQ_BACKLOG | number, 0))
 		return true;

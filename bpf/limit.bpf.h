@@ -9,13 +9,14 @@
 
 #define DSQ_BACKLOG (2ULL << 32)
 
-/* A cgroup with tasks in its backlog that may run; 0: none. A hint. */
+/* A cgroup with tasks in its backlog; 0: none. A hint. */
 extern u32 limit_ready;
 
 /* Prepare the backlog of cgroup @number. Return 0, or a negative error. */
 int limit_init(u32 number);
 
-/* From the pass: refill the pool of cgroup @number. Return true if its backlog may run. */
+/* From the pass: refill the pool of cgroup @number, and let held tasks go. Return true if some are
+ * left. */
 int limit_look_after(u32 number, u64 now);
 
 /* Global functions, which the verifier checks once. */
@@ -49,6 +50,7 @@ static inline bool limit_hold(struct task_struct *p, struct task_ctx *t, u64 enq
 	if (!t->cgroup.held_ns)
 		t->cgroup.held_ns = t->queued_ns;
 	g->held_ns = t->queued_ns;
+	limit_ready = number;
 	count(VAWARE_LIMIT_HELD);
 	scx_bpf_dsq_insert(p, DSQ_BACKLOG | number, SLICE_NS, enq_flags);
 	return true;

@@ -201,6 +201,11 @@ impl<'a> Scheduler<'a> {
             | *SCX_OPS_ENQ_LAST
             | *SCX_OPS_KEEP_BUILTIN_IDLE
             | *SCX_OPS_ALLOW_QUEUED_WAKEUP;
+        if *SCX_OPS_ALLOW_QUEUED_WAKEUP == 0 {
+            // Up to 6.14 the kernel complains without it, later ones with it.
+            ops.flags |=
+                compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
+        }
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }

@@ -35,7 +35,7 @@ enum Unit {
 const PROBE_BUDGET_PERCENT: RangeInclusive<f64> = 0.0..=10.0;
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [Key; 10] = [
+pub const KEYS: [Key; 9] = [
     Key {
         name: "policies",
         help: "Switch on just these policies: names joined by commas, \"all\" or \"none\"",
