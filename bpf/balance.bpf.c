@@ -42,7 +42,7 @@ __noinline int balance_weights(s32 cpu, s32 victim)
 	u32 other_capacity = here && there ? there->capacity_1024 : 1;
 	u64 own = balance_weight(cpu), other = balance_weight(victim);
 	struct task_struct *p;
-	u32 left = cgroup_pull_scan;
+	u32 left = cgroup_pull_scan, chance = bpf_get_prandom_u32();
 
 	if (!v || !o)
 		return false;
@@ -52,7 +52,7 @@ __noinline int balance_weights(s32 cpu, s32 victim)
 		if (!left--)
 			break;
 		if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-		    !cgroup_pulls(own, capacity, other, other_capacity, task_weight(p, t)))
+		    !cgroup_pulls(own, capacity, other, other_capacity, task_weight(p, t), chance))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
 					   vtime_rebase(p->scx.dsq_vtime, o->vclock, v->vclock));

@@ -120,18 +120,28 @@ proptest! {
     }
 
     #[test]
-    fn a_pull_never_makes_it_worse(
-        own in 0..1u64 << 32, other in 0..1u64 << 32, weight in 1..1u64 << 31,
-        capacities in (1..=1024u32, 1..=1024u32),
+    fn a_pull_is_from_the_heavier_vcpu(
+        own in 0..1u64 << 35, other in 0..1u64 << 35, weight in 1..1u64 << 31,
+        capacities in (1..=1024u32, 1..=1024u32), chance in 0..65536u32,
     ) {
-        prop_assume!(weight <= other);
         let (here, there) = capacities;
-        if pure!(cgroup_pulls(own, here, other, there, weight)) {
-            let (here, there) = (f64::from(here), f64::from(there));
-            let before = other as f64 / there - own as f64 / here;
-            let after = (own + weight) as f64 / here - (other - weight) as f64 / there;
-            prop_assert!(after <= before * 1.000_001 + 1.0, "{before} became {after}");
+        let lead = i128::from(other) * i128::from(here) - i128::from(own) * i128::from(there);
+        let pulls = pure!(cgroup_pulls(own, here, other, there, weight, chance));
+        if lead <= 0 {
+            prop_assert!(!pulls);
         }
+        if lead >= i128::from(weight) * i128::from(there) {
+            prop_assert!(pulls, "it evens what they weigh");
+        }
+    }
+
+    #[test]
+    fn pulls_even_out_on_average(own in 0..1u64 << 30, weight in 1..1u64 << 30, part in 0..65536u64) {
+        let other = own + (weight * part >> 16);
+        let pulls = (0..65536).step_by(64)
+            .filter(|chance| pure!(cgroup_pulls(own, 1, other, 1, weight, *chance)))
+            .count() as f64;
+        prop_assert!((pulls / 1024.0 - (other - own) as f64 / weight as f64).abs() < 0.01);
     }
 
     #[test]
