@@ -13,7 +13,6 @@ use anyhow::Context;
 use probers::hypervisor;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
-use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
@@ -40,8 +39,8 @@ use crate::{activity_log, screen};
 /// after a pause of the VM, which may be about to end the scheduler.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Time between two looks at the limits of cgroups.
-const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
+/// Time between two writes of what is kept for the next start.
+const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Time between two looks at what speaks against a scheduler. The kernel's own one is to be back
 /// within a second after the kill switch is on, and to detach takes some ms.
@@ -62,10 +61,9 @@ struct Daemon<'a> {
     telemetry: Arc<Telemetry>,
     outputs: Outputs,
     pauses: PauseWatch,
-    cgroups: CpuCgroups,
-    cgroups_at: Instant,
     ejections: Ejections,
     verdicts: Verdicts,
+    kept_at: Instant,
     /// Comparisons with the kernel's own scheduler, if they were asked for.
     worth: Option<Worth>,
     /// Kept through a turn of the kernel's own scheduler.
@@ -119,10 +117,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         telemetry,
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
-        cgroups: CpuCgroups::default(),
-        cgroups_at: Instant::now(),
         ejections,
         verdicts,
+        kept_at: Instant::now(),
         worth,
         control: None,
         loads: Backoff::default(),
@@ -199,19 +196,12 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel and the operator's limits let it be loaded; what will not hold is said.
+    /// Whether the kernel lets it be loaded; what will not hold is said.
     fn check_before_load(&mut self) -> Result<(), Failure> {
         let facts = obstacles::check()?;
-        self.cgroups = CpuCgroups::find();
-        self.cgroups_at = Instant::now();
-        if !self.config.allow_quota {
-            self.cgroups.check()?;
-        }
-        screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(Priority::Warning, &note));
-        if let Some(note) = facts.tickless() {
+        for note in [facts.tickless(), facts.cgroups_untold()].into_iter().flatten() {
             self.outputs.tell(Priority::Warning, &format!("note: {note}"));
         }
-        self.telemetry.cgroups(&self.cgroups);
         Ok(())
     }
 
@@ -324,17 +314,11 @@ impl Daemon<'_> {
         for event in control.round(scheduler, &self.telemetry)? {
             self.outputs.tell(event.priority, &event.text);
         }
-        if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
-            let found = CpuCgroups::find();
-            let limited = found.newly_limited(&self.cgroups);
-            if !limited.is_empty() {
-                self.outputs.tell(Priority::Warning, &screen::new_limits(&limited));
-            }
-            self.telemetry.cgroups(&found);
-            (self.cgroups, self.cgroups_at) = (found, Instant::now());
-            self.keep(&scheduler.trials()?);
-        }
         let trials = scheduler.trials()?;
+        if self.kept_at.elapsed() >= KEEP_INTERVAL {
+            self.keep(&trials);
+            self.kept_at = Instant::now();
+        }
         for news in self.verdicts.news(&trials, Instant::now()) {
             self.outputs.tell(news.priority, &news.text);
         }

@@ -152,7 +152,7 @@ impl<'a> Scheduler<'a> {
         let maps = &mut self.skel.maps;
         **maps.data_data.as_mut().context("the object has no data section")? = data;
         **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
-        let emptied: [&dyn MapCore; 8] = [
+        let of_numbers: [&dyn MapCore; 10] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
@@ -161,12 +161,14 @@ impl<'a> Scheduler<'a> {
             &maps.vcpu_hedges,
             &maps.governors,
             &maps.policy_trials,
+            &maps.cgroups,
+            &maps.cgroup_timers,
         ];
-        for map in emptied {
+        for map in of_numbers {
             let zero = vec![0; map.value_size() as usize];
-            for key in 0..map.max_entries() {
-                map.update(&key.to_ne_bytes(), &zero, MapFlags::ANY)
-                    .with_context(|| format!("emptying entry {key} of {:?}", map.name()))?;
+            for number in 0..map.max_entries() {
+                map.update(&number.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying {:?} at {number}", map.name()))?;
             }
         }
         Ok(())
@@ -208,13 +210,34 @@ impl<'a> Scheduler<'a> {
             | *SCX_OPS_ENQ_LAST
             | *SCX_OPS_KEEP_BUILTIN_IDLE
             | *SCX_OPS_ALLOW_QUEUED_WAKEUP;
+        if *SCX_OPS_ALLOW_QUEUED_WAKEUP == 0 {
+            // Up to 6.14 the kernel complains without it, later ones with it.
+            ops.flags |=
+                compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
+        }
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
-        if !compat::struct_has_field("sched_ext_ops", "cpu_release").unwrap_or(false) {
-            ops.cpu_release = std::ptr::null_mut();
-            skel.progs.vaware_cpu_release.set_autoload(false);
+        // Each where the running kernel's ops have a place for it.
+        macro_rules! optional {
+            ($($callback:ident: $program:ident),*) => {
+                $(if !compat::struct_has_field("sched_ext_ops", stringify!($callback))
+                    .unwrap_or(false)
+                {
+                    ops.$callback = std::ptr::null_mut();
+                    skel.progs.$program.set_autoload(false);
+                })*
+            };
         }
+        optional!(
+            cpu_release: vaware_cpu_release,
+            cgroup_init: vaware_cgroup_init, // all of cgroup: without CONFIG_EXT_GROUP_SCHED
+            cgroup_exit: vaware_cgroup_exit,
+            cgroup_move: vaware_cgroup_move,
+            cgroup_set_weight: vaware_cgroup_set_weight,
+            cgroup_set_bandwidth: vaware_cgroup_set_bandwidth, // from 6.17
+            cgroup_set_idle: vaware_cgroup_set_idle // from 6.19
+        );
         let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
         skel.progs.vaware_lock_begin.set_autoload(lock_events);
         skel.progs.vaware_lock_end.set_autoload(lock_events);
