@@ -78,7 +78,6 @@ impl Control {
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
         bans::account(&mut self.bans, held, &self.told, scheduler.policies().bans());
-        let verdicts = scheduler.verdicts()?;
         let mut events: Vec<_> =
             failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect();
         events.extend(self.watch.round(&Round {
@@ -86,10 +85,21 @@ impl Control {
             bans: &self.bans,
             snapshot: snapshot.as_deref(),
             topology_problem: self.probing.topology_problem(),
-            verdicts,
         }));
-        telemetry.beat(vcpus, snapshot, self.bans.clone(), verdicts, &failed);
+        telemetry.beat(vcpus, snapshot, self.bans.clone(), &failed);
         Ok(events)
+    }
+
+    /// Go round once without a scheduler. Return what an operator should hear of.
+    pub fn look_on(&mut self, telemetry: &Telemetry) -> Vec<Event> {
+        let failed = self.probing.tend(Instant::now());
+        telemetry.beat(Vcpus::read().ok(), self.probing.latest(), Bans::new(), &failed);
+        failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect()
+    }
+
+    /// Go on with other probers, which know nothing yet.
+    pub fn probe_anew(&mut self, probing: Probing) {
+        self.probing = probing;
     }
 
     /// The youngest snapshot, unless it is stale.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What an operator should hear of, from one round of the control loop to the next: bans, the
-//! topology, what trials have shown. Facts in, sentences out.
+//! topology. Facts in, sentences out.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,6 @@ use hints::VcpuHints;
 use probers::snapshot::{Topology, VcpuSnapshot};
 
 use crate::bans::Bans;
-use crate::policy::Verdicts;
 
 /// How much a sentence matters, as syslog(3) numbers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +43,6 @@ pub struct Round<'a> {
     pub snapshot: Option<&'a VcpuSnapshot>,
     /// Why the topology cannot be looked at.
     pub topology_problem: Option<String>,
-    pub verdicts: Verdicts,
 }
 
 /// vCPUs or groups that one sentence names at most: 1024 vCPUs must not fill the log.
@@ -61,7 +59,6 @@ pub struct Watch {
     /// One that differs, and for how many rounds.
     newer: Option<(Topology, u32)>,
     topology_problem: Option<String>,
-    verdicts: Option<Verdicts>,
 }
 
 impl Watch {
@@ -70,7 +67,6 @@ impl Watch {
         let mut events = self.bans(now.told, now.bans);
         events.extend(now.snapshot.and_then(|found| self.topology(&found.topology)));
         events.extend(self.topology_problem(now.topology_problem.as_deref()));
-        events.extend(self.verdicts(&now.verdicts));
         events
     }
 
@@ -135,22 +131,6 @@ impl Watch {
             ),
             None => Event::new(Priority::Info, "the topology is probed again"),
         })
-    }
-
-    /// The first verdicts are where the trials begin.
-    fn verdicts(&mut self, now: &Verdicts) -> Vec<Event> {
-        let before = self.verdicts.replace(*now).unwrap_or(*now);
-        let changed = now.iter().zip(before).filter(|((_, now), (_, then))| now != then);
-        let sentence = |policy: &str, verdict: u32| match verdict {
-            intf::VAWARE_TRIAL_WINS => format!("{policy} pays on this VM, by its trial: it is on"),
-            intf::VAWARE_TRIAL_LOSES => format!(
-                "{policy} does not pay on this VM, by its trial: it is off, but for a look now and then"
-            ),
-            _ => format!("{policy} is on trial: on for a part of the time"),
-        };
-        changed
-            .map(|((policy, verdict), _)| Event::new(Priority::Info, sentence(policy, *verdict)))
-            .collect()
     }
 }
 
@@ -226,10 +206,9 @@ mod tests {
         events.iter().map(|event| event.text.as_str()).collect()
     }
 
-    fn at(snapshot: Option<&VcpuSnapshot>, ivh: u32) -> Round<'_> {
+    fn at(snapshot: Option<&VcpuSnapshot>) -> Round<'_> {
         const NO_BANS: &Bans = &Bans::new();
-        let verdicts = [("ivh", ivh), ("rescue", intf::VAWARE_TRIAL_OPEN)];
-        Round { told: &[], bans: NO_BANS, snapshot, topology_problem: None, verdicts }
+        Round { told: &[], bans: NO_BANS, snapshot, topology_problem: None }
     }
 
     /// A round in which these are stragglers among so many vCPUs.
@@ -241,7 +220,7 @@ mod tests {
         };
         let told = plan(&(0..nr_vcpus).map(fact).collect::<Vec<_>>(), &[]);
         account(bans, Duration::from_secs(1), &told, true);
-        watch.round(&Round { told: &told, bans, ..at(None, 0) })
+        watch.round(&Round { told: &told, bans, ..at(None) })
     }
 
     #[test]
@@ -273,7 +252,7 @@ mod tests {
         let mut found = VcpuSnapshot::default();
         let mut watch = Watch::default();
         let mut rounds = |found: &VcpuSnapshot, number: u32| -> Vec<String> {
-            let mut round = || watch.round(&at(Some(found), 0));
+            let mut round = || watch.round(&at(Some(found)));
             (0..number).flat_map(|_| round()).map(|event| event.text).collect()
         };
         assert_eq!(rounds(&found, 9), [""; 0], "it was not probed yet");
@@ -299,22 +278,12 @@ mod tests {
         let mut watch = Watch::default();
         let mut round = |why: Option<&str>| {
             let topology_problem = why.map(Into::into);
-            watch.round(&Round { topology_problem, ..at(None, 0) })
+            watch.round(&Round { topology_problem, ..at(None) })
         };
         assert_eq!(round(None), []);
         let told = round(Some("no thread is granted"));
         assert!(told.len() == 1 && told[0].priority == Priority::Warning, "{told:?}");
         assert_eq!(round(Some("no thread is granted")), []);
         assert_eq!(texts(&round(None)), ["the topology is probed again"]);
-    }
-
-    #[test]
-    fn verdicts_are_told_when_they_change() {
-        let mut watch = Watch::default();
-        let mut round = |ivh| texts(&watch.round(&at(None, ivh))).join("\n");
-        assert_eq!(round(intf::VAWARE_TRIAL_LOSES), "", "where the trial begins");
-        assert_eq!(round(intf::VAWARE_TRIAL_WINS), "ivh pays on this VM, by its trial: it is on");
-        assert_eq!(round(intf::VAWARE_TRIAL_WINS), "");
-        assert!(round(intf::VAWARE_TRIAL_LOSES).contains("does not pay"));
     }
 }

@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
@@ -91,11 +91,11 @@ impl Server {
         self.socket.local_addr()
     }
 
-    /// Serve `content` from a thread of its own until the process ends.
+    /// Serve `content` from a thread of its own until it is [stopped](Serving::stop).
     ///
     /// # Errors
     /// If there can be no such thread.
-    pub fn serve(self, content: Arc<impl Content>) -> std::io::Result<()> {
+    pub fn serve(self, content: Arc<impl Content>) -> std::io::Result<Serving> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(1)
@@ -107,8 +107,29 @@ impl Server {
             TcpListener::from_std(self.socket)?
         };
         let site = Arc::new(Site { content, pages: Default::default() });
-        let serve = move || runtime.block_on(accept(listener, site));
-        thread::Builder::new().name("metrics".into()).spawn(serve).map(|_| ())
+        let accepting = runtime.spawn(accept(listener, site));
+        let stop = accepting.abort_handle();
+        let serve = move || {
+            let _ = runtime.block_on(accepting);
+            // A page that is being rendered is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("metrics".into()).spawn(serve)?;
+        Ok(Serving { stop, thread })
+    }
+}
+
+/// A server at work. Dropping it lets it go on.
+pub struct Serving {
+    stop: AbortHandle,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Close the socket and all connections. The address is free afterwards.
+    pub fn stop(self) {
+        self.stop.abort();
+        let _ = self.thread.join();
     }
 }
 
@@ -378,6 +399,21 @@ mod tests {
             Ok(())
         });
         tested.map_err(|why| std::io::Error::other(why.to_string()))
+    }
+
+    #[test]
+    fn an_address_is_free_when_its_server_has_stopped() -> std::io::Result<()> {
+        for _ in 0..20 {
+            let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let Ok(server) = server else { return Err(ErrorKind::Other.into()) };
+            let address = server.address()?;
+            let serving = server.serve(Arc::new(Sick))?;
+            let _silent = std::net::TcpStream::connect(address)?;
+            assert!(Server::bind(address).is_err());
+            serving.stop();
+            assert!(Server::bind(address).is_ok());
+        }
+        Ok(())
     }
 
     #[test]

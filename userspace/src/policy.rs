@@ -41,9 +41,6 @@ pub const POLICIES: [Policy; intf::POLICIES.len()] = [
     ),
 ];
 
-/// What the policies on trial have shown so far: the name, and a value of `enum vaware_verdict`.
-pub type Verdicts = [(&'static str, u32); 2];
-
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
 /// list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

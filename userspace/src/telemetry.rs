@@ -19,8 +19,8 @@ use crate::http::Content;
 use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
 use crate::pauses::Pauses;
-use crate::policy::Verdicts;
 use crate::probing::{Failed, PROBERS, STALE};
+use crate::standby::Standby;
 
 /// Shared between the control loop and the metrics thread.
 pub struct Telemetry(Mutex<Board>);
@@ -38,7 +38,6 @@ struct Board {
     snapshot_at: Instant,
     bans: Bans,
     /// `None` while the kernel half is not loaded.
-    verdicts: Option<Verdicts>,
     /// As it was on the last page.
     activity: Vec<Activity>,
     last_scrape: Duration,
@@ -73,7 +72,6 @@ impl Telemetry {
             snapshot: None,
             snapshot_at: Instant::now(),
             bans: Bans::new(),
-            verdicts: None,
             activity: Vec::new(),
             last_scrape: Duration::ZERO,
             started: unix_time(),
@@ -86,23 +84,34 @@ impl Telemetry {
         board.counters = Some(Arc::new(counters));
         board.activity = Vec::new();
         board.announced = announced;
-        board.report.state = State::Running;
+        (board.report.state, board.report.standby) = (State::Running, None);
         board.round();
         board.snapshot();
+    }
+
+    /// The scheduler is not loaded, for this reason.
+    pub fn standing_by(&self, reason: Standby, ejections: u64) {
+        let mut board = self.board();
+        (board.counters, board.activity) = (None, Vec::new());
+        (board.report.state, board.report.standby) = (State::Standby, Some(reason));
+        board.report.ejections = ejections;
+        // The kernel's own scheduler honors them.
+        (board.report.cgroups_limited, board.report.cgroups_weighted) = (0, 0);
+        board.round();
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
     pub fn stopping(&self) {
         let mut board = self.board();
-        (board.counters, board.verdicts) = (None, None);
+        board.counters = None;
         board.report.state = State::Stopping;
     }
 
     /// The scheduler is about to be loaded again.
     pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
-        (board.counters, board.snapshot, board.verdicts) = (None, None, None);
-        board.report.state = State::Starting;
+        (board.counters, board.snapshot) = (None, None);
+        (board.report.state, board.report.standby) = (State::Starting, None);
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
@@ -144,12 +153,11 @@ impl Telemetry {
         vcpus: Option<Vcpus>,
         snapshot: Option<Arc<VcpuSnapshot>>,
         bans: Bans,
-        verdicts: Verdicts,
         failed: &[Failed],
     ) {
         let mut board = self.board();
         board.round();
-        (board.bans, board.verdicts) = (bans, Some(verdicts));
+        board.bans = bans;
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
@@ -181,6 +189,7 @@ impl Telemetry {
         let counters = self.board().counters.clone();
         if let Some(counters) = &counters {
             sample.stats = counters.stats().ok();
+            sample.trials = counters.trials().unwrap_or_default();
             sample.activity = counters.activity().unwrap_or_default();
             sample.cost.programs = counters.programs();
         }
@@ -212,9 +221,9 @@ impl Telemetry {
             announced: board.announced,
             health,
             stats: None,
+            trials: Vec::new(),
             activity: Vec::new(),
             bans: board.bans.clone(),
-            verdicts: board.verdicts,
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
             kernel_events,
             cost: Cost { cpu, started, resident_bytes, last_scrape, programs: Vec::new() },
@@ -307,16 +316,14 @@ mod tests {
         assert_eq!(report.keys_ignored, 2);
     }
 
-    const VERDICTS: Verdicts = [("ivh", 0), ("rescue", 0)];
-
     #[test]
     fn what_probing_no_longer_tells_is_not_on_the_page() {
         let (telemetry, share) = (telemetry(), "scx_vaware_vcpu_share_ratio");
         let failed = |prober| Failed { prober, news: String::new() };
-        telemetry.beat(None, Some(Arc::new(snapshot(1))), Bans::new(), VERDICTS, &[]);
+        telemetry.beat(None, Some(Arc::new(snapshot(1))), Bans::new(), &[]);
         assert!(telemetry.page(Format::Classic).contains(share));
-        telemetry.beat(None, None, Bans::new(), VERDICTS, &[failed(PROBERS[0])]);
-        telemetry.beat(None, None, Bans::new(), VERDICTS, &[failed(PROBERS[0])]);
+        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
+        telemetry.beat(None, None, Bans::new(), &[failed(PROBERS[0])]);
         let page = telemetry.page(Format::Classic);
         assert!(!page.contains(share), "{page}");
         assert!(page.contains("scx_vaware_probe_restarts_total{prober=\"vcap\"} 2.0"), "{page}");

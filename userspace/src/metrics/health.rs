@@ -9,6 +9,7 @@ use super::Sample;
 use super::page::Page;
 use crate::health::State;
 use crate::policy::POLICIES;
+use crate::standby::Standby;
 
 pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let health = &sample.health;
@@ -28,6 +29,13 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let states = State::ALL
         .map(|state| ([("state", state.name())], if state == health.state { 1.0 } else { 0.0 }));
     page.gauges(("state", None, "1 for the state that the daemon is in, else 0"), states.into())?;
+    let standby = Standby::ALL.map(|reason| {
+        ([("reason", reason.name())], f64::from(u8::from(health.standby == Some(reason))))
+    });
+    page.gauges(
+        ("standby", None, "1 for the reason why the daemon has no scheduler loaded, else 0"),
+        standby.into(),
+    )?;
     page.gauge(
         (
             "kernel_sched_ext_enabled",
@@ -127,14 +135,5 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     page.gauges(
         ("policy_enabled", None, "1 if the policy is on by configuration, else 0"),
         policies.collect(),
-    )?;
-    let verdicts = sample.verdicts.iter().flatten().flat_map(|(policy, now)| {
-        intf::VERDICTS.iter().zip(0u32..).map(move |(verdict, value)| {
-            ([("policy", *policy), ("verdict", *verdict)], f64::from(u8::from(value == *now)))
-        })
-    });
-    page.gauges(
-        ("policy_verdict", None, "1 for what the policy's A/B test has shown on this VM, else 0"),
-        verdicts.collect(),
     )
 }

@@ -54,42 +54,6 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ),
         total.bvs_actual_ns as f64 / NS_PER_S,
     )?;
-    let trial = |policy: &'static str, values: [f64; 2]| {
-        ["off", "on"].iter().zip(values).map(move |(on, value)| ([(policy, *on)], value)).collect()
-    };
-    let seconds = |ns: [u64; 2]| ns.map(|ns| ns as f64 / NS_PER_S);
-    page.counters(
-        (
-            "ivh_trial_run",
-            Some(Unit::Seconds),
-            "Run time of CPU-bound tasks in epochs of the A/B test of the policy ivh, on and off",
-        ),
-        trial("ivh", seconds(total.ivh_run_ns)),
-    )?;
-    page.counters(
-        (
-            "ivh_trial_wall",
-            Some(Unit::Seconds),
-            "Time in which CPU-bound tasks were runnable in epochs of the A/B test of ivh, on and off",
-        ),
-        trial("ivh", seconds(total.ivh_wall_ns)),
-    )?;
-    page.counters(
-        (
-            "rescue_trial_wait",
-            Some(Unit::Seconds),
-            "Waits of tasks that woke on idle vCPUs in epochs of the A/B test of rescue, on and off",
-        ),
-        trial("rescue", seconds(total.rescue_wait_ns)),
-    )?;
-    page.counters(
-        (
-            "rescue_trial_wakes",
-            None,
-            "Tasks that woke on idle vCPUs in epochs of the A/B test of rescue, on and off",
-        ),
-        trial("rescue", total.rescue_wakes.map(|wakes| wakes as f64)),
-    )?;
     page.counter(
         ("switches", None, "Waits of tasks that ended with the task on a vCPU"),
         total.switches as f64,
