@@ -18,11 +18,12 @@ use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
 use userspace::failure::Failure;
 use userspace::http::{Server, Serving};
-use userspace::obstacles;
+use userspace::obstacles::{self, KernelFacts};
 use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
+use userspace::standby::Standby;
 use userspace::telemetry::{Cause, Telemetry};
 
 use crate::cli::RunOptions;
@@ -83,6 +84,11 @@ enum Left {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
+    let ejections = Ejections::from_env();
+    // Before anything is opened: the sentence is to name what is in the way, not what follows from it.
+    if Standby::reason(&config, ejections.count, !config.start_jitter.is_zero()).is_none() {
+        check(&config)?;
+    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
@@ -91,7 +97,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let outputs = Outputs::open(log).context("starting to write outputs")?;
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
-    let ejections = Ejections::from_env();
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
     let serving = server
         .map(|server| server.serve(Arc::clone(&telemetry)).context("serving metrics"))
@@ -119,13 +124,22 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     ended
 }
 
+/// Whether the kernel and the operator's limits let a scheduler be loaded.
+fn check(config: &Config) -> Result<(KernelFacts, CpuCgroups), Failure> {
+    let (facts, cgroups) = (obstacles::check()?, CpuCgroups::find());
+    if !config.allow_quota {
+        cgroups.check()?;
+    }
+    Ok((facts, cgroups))
+}
+
 impl Daemon<'_> {
     /// Load and run, and attach again after each end that is not final.
     fn stay_loaded(&mut self) -> Result<(), Failure> {
         if self.stand_by()? {
             return Ok(());
         }
-        self.check_before_load()?;
+        self.prepare()?;
         let mut storage = MaybeUninit::uninit();
         let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
         loop {
@@ -139,9 +153,8 @@ impl Daemon<'_> {
                         self.telemetry.stopping();
                         return Ok(());
                     }
-                    self.check_before_load()?;
-                    scheduler.steer(&self.config)?;
-                    scheduler.attach_again()?;
+                    self.prepare()?;
+                    scheduler.attach_again(&self.config)?;
                     continue;
                 }
                 Left::Ended(end) => end,
@@ -164,7 +177,7 @@ impl Daemon<'_> {
                 return Ok(());
             }
             detached?;
-            scheduler.attach_again()?;
+            scheduler.attach_again(&self.config)?;
         }
         self.service.stopping();
         self.telemetry.stopping();
@@ -174,14 +187,10 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel and the operator's limits let it be loaded; what will not hold is said.
-    fn check_before_load(&mut self) -> Result<(), Failure> {
-        let facts = obstacles::check()?;
-        self.cgroups = CpuCgroups::find();
-        self.cgroups_at = Instant::now();
-        if !self.config.allow_quota {
-            self.cgroups.check()?;
-        }
+    /// Check, and say what will not hold.
+    fn prepare(&mut self) -> Result<(), Failure> {
+        let (facts, cgroups) = check(&self.config)?;
+        (self.cgroups, self.cgroups_at) = (cgroups, Instant::now());
         screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(&note));
         if let Some(note) = facts.tickless() {
             self.outputs.tell(&format!("note: {note}"));
