@@ -3,7 +3,7 @@
  * scx_vaware, the kernel half: its state, its start and end, and the table of what is done where.
  */
 #include "activity.bpf.h"
-#include "ivh.bpf.h"
+#include "governor.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
 
@@ -56,8 +56,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 	scx_bpf_put_cpumask(online);
 	if (err)
 		return err;
-	ivh_init();
-	return rescue_init();
+	err = governor_init();
+	return err ? err : rescue_init();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

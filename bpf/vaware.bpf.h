@@ -22,6 +22,9 @@ extern u64 tick_ns;  /* 1 s / HZ */
 extern u64 policies; /* bits of enum vaware_policy; changes at run time */
 extern u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU; likewise */
 
+/* Policies that are not used at present, as they do not pay; written by governor.bpf.c. */
+extern u64 resting;
+
 /* vCPUs that run best-effort work; kept by run.bpf.c. */
 extern u32 best_effort_vcpus;
 
@@ -36,7 +39,7 @@ struct {
 /* Return true if @policy is on. Only the file of a policy asks this about it. */
 static inline bool policy_on(enum vaware_policy policy)
 {
-	return policies & policy;
+	return policies & ~resting & policy;
 }
 
 /* Return the statistics of @cpu. */

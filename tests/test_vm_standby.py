@@ -125,3 +125,20 @@ def test_a_reload_takes_effect_without_a_gap(guest):
         assert guest.run(METRICS.replace("9817", "9818"), LIMIT_S).rc == 0
         assert sched_ext(guest) == loaded, "the kernel has had this scheduler all the time"
         scheduler.reconfigure("", "policies on")
+
+
+@pytest.mark.long
+def test_a_comparison_in_service_takes_turns_and_says_what_came_of_it(guest):
+    """A minute after the start, for two minutes."""
+    works = guest.spawn("while :; do timeout 0.05 yes >/dev/null; sleep 0.1; done")
+    configure(guest, "unload_if_worse_percent = 50.0\n")
+    with GuestScheduler(guest, "--config", CONFIG) as scheduler:
+        awaits = 'until grep -q "^%s" /sys/kernel/sched_ext/state; do sleep 0.5; done'
+        for state in ("disabled", "enabled", "disabled", "enabled"):
+            assert guest.run(awaits % state, 200).rc == 0
+        wait_until(guest, lambda: "compared with the kernel's own" in scheduler.output, "its end")
+        said = next(line for line in scheduler.output.splitlines() if "compared with" in line)
+        assert said.endswith("it stays"), said
+        assert sched_ext(guest).state == "enabled"
+        assert published(guest, standby("compared")) == 0
+    works.kill(15)

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use probers::hypervisor;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
 use userspace::cgroups::CpuCgroups;
@@ -25,6 +26,10 @@ use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::standby::Standby;
 use userspace::telemetry::{Cause, Telemetry};
+use userspace::text_file;
+use userspace::trials::Trial;
+use userspace::verdicts::Verdicts;
+use userspace::worth::Worth;
 
 use crate::cli::RunOptions;
 use crate::signals::Signals;
@@ -60,6 +65,11 @@ struct Daemon<'a> {
     cgroups: CpuCgroups,
     cgroups_at: Instant,
     ejections: Ejections,
+    verdicts: Verdicts,
+    /// Comparisons with the kernel's own scheduler, if they were asked for.
+    worth: Option<Worth>,
+    /// Kept through a turn of the kernel's own scheduler.
+    control: Option<Control>,
     loads: Backoff,
     pause_ends: Backoff,
     /// Not to be loaded earlier than this.
@@ -97,6 +107,8 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let outputs = Outputs::open(log).context("starting to write outputs")?;
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
+    let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
+    let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
     let serving = server
         .map(|server| server.serve(Arc::clone(&telemetry)).context("serving metrics"))
@@ -114,6 +126,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         cgroups: CpuCgroups::default(),
         cgroups_at: Instant::now(),
         ejections,
+        verdicts,
+        worth,
+        control: None,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
         load_at,
@@ -141,14 +156,20 @@ impl Daemon<'_> {
         }
         self.prepare()?;
         let mut storage = MaybeUninit::uninit();
-        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
+        let mut scheduler = Scheduler::start(
+            &mut storage,
+            &self.config,
+            self.options.activity(),
+            self.verdicts.priors(),
+        )?;
         loop {
             let end = match self.run_until_left(&mut scheduler)? {
                 Left::Over => break,
                 Left::StandBy => {
-                    let stats = scheduler.stats()?;
+                    let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
                     scheduler.detach()?;
-                    self.outputs.say(screen::end(&stats.total()));
+                    self.keep(&trials);
+                    self.outputs.say(screen::end(&stats.total(), &trials));
                     if self.stand_by()? {
                         self.telemetry.stopping();
                         return Ok(());
@@ -181,9 +202,10 @@ impl Daemon<'_> {
         }
         self.service.stopping();
         self.telemetry.stopping();
-        let stats = scheduler.stats()?;
+        let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
         scheduler.stop()?;
-        self.outputs.say(screen::end(&stats.total()));
+        self.keep(&trials);
+        self.outputs.say(screen::end(&stats.total(), &trials));
         Ok(())
     }
 
@@ -257,7 +279,8 @@ impl Daemon<'_> {
         self.tell_ready(&[]);
         self.begin_to_count_time();
 
-        let mut control = Control::new(Probing::new(self.config.probing.clone()));
+        let new_control = || Control::new(Probing::new(self.config.probing.clone()));
+        let mut control = self.control.take().unwrap_or_else(new_control);
         let mut next_round = Instant::now();
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {
@@ -282,6 +305,7 @@ impl Daemon<'_> {
                 return Ok(Left::Over);
             }
             if self.standby().is_some() {
+                self.control = Some(control);
                 return Ok(Left::StandBy);
             }
             if self.signals.take_reload() && self.reload(Some(scheduler)) {
@@ -312,9 +336,24 @@ impl Daemon<'_> {
             }
             self.telemetry.cgroups(&found);
             (self.cgroups, self.cgroups_at) = (found, Instant::now());
+            self.keep(&scheduler.trials()?);
+        }
+        let trials = scheduler.trials()?;
+        for news in self.verdicts.news(&trials, Instant::now()) {
+            self.outputs.tell(&news);
         }
         self.look_after_outputs();
         Ok(())
+    }
+
+    /// Keep verdicts for the next start.
+    fn keep(&mut self, trials: &[Trial]) {
+        if let Err(error) = self.verdicts.keep(trials) {
+            self.outputs.tell(&format!(
+                "the verdicts on policies are not kept ({}); the next start begins without them",
+                text_file::plain(&error)
+            ));
+        }
     }
 
     /// What is done once a second, with and without a scheduler.

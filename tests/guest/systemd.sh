@@ -7,6 +7,7 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # The host's root is read-only, and what is enabled on the host is not wanted here.
 mount -t tmpfs -o mode=755 units /etc/systemd/system
+mount -t tmpfs -o mode=755 state /var/lib # for StateDirectory=
 mkdir -p /run/systemd/system /run/systemd/journald.conf.d
 echo "0123456789abcdef0123456789abcdef" >/run/machine-id
 mount --bind /run/machine-id /etc/machine-id

@@ -30,6 +30,9 @@ pub mod stats;
 pub mod supervise;
 pub mod telemetry;
 pub mod text_file;
+pub mod trials;
+pub mod verdicts;
+pub mod worth;
 
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -7,6 +7,7 @@
 mod cost;
 mod health;
 mod page;
+mod policies;
 mod scheduling;
 mod vcpus;
 
@@ -22,6 +23,7 @@ use crate::bans::Bans;
 use crate::config::Config;
 use crate::health::Report;
 use crate::stats::Stats;
+use crate::trials::Trial;
 use page::Page;
 use probers::hypervisor::Announced;
 use probers::snapshot::VcpuSnapshot;
@@ -73,6 +75,8 @@ pub struct Sample {
     pub health: Report,
     /// The kernel half's counters; `None` while it is not loaded.
     pub stats: Option<Stats>,
+    /// What was found out about each policy; empty while the kernel half is not loaded.
+    pub trials: Vec<Trial>,
     /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
     pub activity: Vec<Activity>,
     pub bans: Bans,
@@ -124,6 +128,7 @@ impl Collector for Own {
         let mut page = Page::new(encoder, MAX_SERIES);
         health::encode(sample, &mut page)?;
         scheduling::encode(sample, &mut page)?;
+        policies::encode(sample, &mut page)?;
         cost::encode(sample, &mut page)?;
         vcpus::encode(sample, &mut page)?;
         page.finish()

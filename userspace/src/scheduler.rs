@@ -26,6 +26,8 @@ use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::stats::{self, Stats};
+use crate::trials::{self, Trial};
+use crate::verdicts::Priors;
 use crate::{kernel, libbpf_log, obstacles};
 use hints::VcpuHints;
 
@@ -66,6 +68,7 @@ pub struct Scheduler<'a> {
     vcpus: Vcpus,
     announced: Announced,
     policies: PolicySet,
+    priors: Priors,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -74,7 +77,8 @@ pub struct Scheduler<'a> {
 impl<'a> Scheduler<'a> {
     /// Load and attach the scheduler, and wait until the kernel says that it is enabled.
     ///
-    /// `storage` holds what the kernel object needs for as long as the scheduler lives.
+    /// `storage` holds what the kernel object needs for as long as the scheduler lives. The governor
+    /// begins with `priors`.
     ///
     /// # Errors
     /// Those of [`obstacles::check`]; otherwise what the kernel said. Nothing stays loaded.
@@ -82,6 +86,7 @@ impl<'a> Scheduler<'a> {
         storage: &'a mut MaybeUninit<OpenObject>,
         config: &Config,
         activity: ActivityOptions,
+        priors: Priors,
     ) -> Result<Self, Failure> {
         obstacles::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
@@ -91,6 +96,7 @@ impl<'a> Scheduler<'a> {
         let mut scheduler =
             Self::load(storage, config, activity, vcpus, announced).map_err(refused)?;
         scheduler.steer(config)?;
+        scheduler.set_priors(priors)?;
         let Self { skel, fresh, .. } = &mut scheduler;
         let sections = (skel.maps.data_data.as_deref(), skel.maps.bss_data.as_deref());
         if let (Some(data), Some(bss)) = sections {
@@ -132,6 +138,7 @@ impl<'a> Scheduler<'a> {
     pub fn attach_again(&mut self, config: &Config) -> Result<(), Failure> {
         self.forget()?;
         self.steer(config)?;
+        self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
         self.wait_until_enabled()
@@ -144,19 +151,21 @@ impl<'a> Scheduler<'a> {
         let maps = &mut self.skel.maps;
         **maps.data_data.as_mut().context("the object has no data section")? = data;
         **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
-        let by_vcpu: [&dyn MapCore; 6] = [
+        let emptied: [&dyn MapCore; 8] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
             &maps.vcpu_hints,
             &maps.beat_timers, // the kernel ends timers that are overwritten
             &maps.vcpu_hedges,
+            &maps.governors,
+            &maps.policy_trials,
         ];
-        for map in by_vcpu {
+        for map in emptied {
             let zero = vec![0; map.value_size() as usize];
-            for vcpu in 0..self.vcpus.nr_ids() {
-                map.update(&vcpu.to_ne_bytes(), &zero, MapFlags::ANY)
-                    .with_context(|| format!("emptying what was known of vCPU {vcpu}"))?;
+            for key in 0..map.max_entries() {
+                map.update(&key.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying entry {key} of {:?}", map.name()))?;
             }
         }
         Ok(())
@@ -216,6 +225,7 @@ impl<'a> Scheduler<'a> {
             vcpus,
             announced,
             policies: config.policies,
+            priors: Priors::default(),
             tick_ns: 0,
             fresh: None,
         };
@@ -281,6 +291,13 @@ impl<'a> Scheduler<'a> {
         Ok(())
     }
 
+    /// Tell the governor, before it begins, with what verdicts.
+    fn set_priors(&mut self, priors: Priors) -> anyhow::Result<()> {
+        trials::begin(&self.skel.maps.policy_trials, priors)?;
+        self.priors = priors;
+        Ok(())
+    }
+
     /// The policies that are on.
     pub fn policies(&self) -> PolicySet {
         self.policies
@@ -309,6 +326,14 @@ impl<'a> Scheduler<'a> {
         stats::read(&self.skel.maps.vcpu_stats, self.vcpus.nr_ids())
     }
 
+    /// What was found out about each policy.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn trials(&self) -> anyhow::Result<Vec<Trial>> {
+        trials::read(&self.skel.maps.policy_trials)
+    }
+
     /// The same counters, for another thread.
     ///
     /// # Errors
@@ -321,6 +346,7 @@ impl<'a> Scheduler<'a> {
         Ok(Counters {
             stats: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
             activity: MapHandle::try_from(&self.skel.maps.vcpu_activity)?,
+            trials: MapHandle::try_from(&self.skel.maps.policy_trials)?,
             nr_vcpus: self.vcpus.nr_ids(),
             programs: programs.collect::<std::io::Result<_>>()?,
         })

@@ -15,6 +15,8 @@ use crate::health::{Report, State};
 use crate::metrics::{Cost, Sample};
 use crate::probing::PROBERS;
 use crate::stats::{Stats, VcpuStats};
+use crate::trials::{Outcome, Trial};
+use intf::OUTCOMES;
 
 /// A sample of a VM with so many vCPUs that has run for an hour, every series in it.
 pub fn sample(nr_vcpus: u32) -> Sample {
@@ -33,6 +35,7 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             ..Report::default()
         },
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
+        trials: trials(),
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
         snapshot: Some(Arc::new(snapshot(nr_vcpus))),
@@ -59,6 +62,13 @@ fn stats(vcpu: u32) -> VcpuStats {
     }
     (stats.stolen_ns, stats.switches) = (300_000_000_000 + number, 9_000_000 + number);
     stats
+}
+
+fn trials() -> Vec<Trial> {
+    let outcome = Outcome { epochs: [7, 19], gain_ratio: Some(1.25) };
+    let verdicts = intf::VERDICTS.iter().cycle();
+    let trial = |(policy, verdict)| Trial { policy, verdict, outcomes: [outcome; OUTCOMES.len()] };
+    intf::POLICIES.into_iter().zip(verdicts.copied()).map(trial).collect()
 }
 
 fn activity(vcpu: u32) -> Activity {

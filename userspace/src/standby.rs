@@ -15,10 +15,21 @@ pub enum Standby {
     MonitorOnly,
     /// Its time in a roll-out has not come yet.
     Delayed,
+    /// The VM was better off without it.
+    Worse,
+    /// It is the turn of the kernel's own scheduler in a comparison.
+    Compared,
 }
 
 impl Standby {
-    pub const ALL: [Self; 4] = [Self::KillSwitch, Self::Ejected, Self::MonitorOnly, Self::Delayed];
+    pub const ALL: [Self; 6] = [
+        Self::KillSwitch,
+        Self::Ejected,
+        Self::MonitorOnly,
+        Self::Delayed,
+        Self::Worse,
+        Self::Compared,
+    ];
 
     /// Why not to load the scheduler now; `None` if nothing speaks against it. Looks for the kill
     /// switch's file.
@@ -42,6 +53,8 @@ impl Standby {
             Self::Ejected => "ejections",
             Self::MonitorOnly => "monitor_only",
             Self::Delayed => "start_jitter",
+            Self::Worse => "worse",
+            Self::Compared => "compared",
         }
     }
 
@@ -69,6 +82,16 @@ impl Standby {
             Self::Delayed => {
                 let limit_s = config.start_jitter.as_secs();
                 format!("the scheduler is loaded within {limit_s} s; start_jitter_s = 0 ends that")
+            }
+            Self::Worse => {
+                "the VM was better off without the scheduler; it is compared again within \
+                            an hour, and unload_if_worse_percent = 0 loads it at once"
+                    .into()
+            }
+            Self::Compared => {
+                "the kernel's own scheduler has its turn in a comparison, which takes two \
+                               minutes; unload_if_worse_percent = 0 ends that"
+                    .into()
             }
         }
     }
@@ -103,9 +126,14 @@ mod tests {
     #[test]
     fn each_sentence_tells_what_ends_it() {
         let config = Config { kill_switch: PathBuf::from("/x/y"), ..config() };
-        for (reason, way_out) in
-            Standby::ALL.into_iter().zip(["remove /x/y", "remove ", "to false", "start_jitter_s"])
-        {
+        for (reason, way_out) in Standby::ALL.into_iter().zip([
+            "remove /x/y",
+            "remove ",
+            "to false",
+            "start_jitter_s = 0",
+            "percent = 0",
+            "percent = 0",
+        ]) {
             let said = reason.sentence(&config, &Ejections::default());
             assert!(said.contains(way_out), "{said}");
         }

@@ -192,6 +192,7 @@ impl Telemetry {
         let counters = self.board().counters.clone();
         if let Some(counters) = &counters {
             sample.stats = counters.stats().ok();
+            sample.trials = counters.trials().unwrap_or_default();
             sample.activity = counters.activity().unwrap_or_default();
             sample.cost.programs = counters.programs();
         }
@@ -223,6 +224,7 @@ impl Telemetry {
             announced: board.announced,
             health,
             stats: None,
+            trials: Vec::new(),
             activity: Vec::new(),
             bans: board.bans.clone(),
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),

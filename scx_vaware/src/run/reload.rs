@@ -9,6 +9,7 @@ use userspace::failure::Failure;
 use userspace::http::Server;
 use userspace::reload::Reload;
 use userspace::scheduler::Scheduler;
+use userspace::worth::Worth;
 
 use super::Daemon;
 
@@ -44,11 +45,16 @@ impl Daemon<'_> {
     /// Return the keys that wait for a restart.
     fn apply(&mut self, scheduler: Option<&mut Scheduler>) -> Result<Vec<&'static str>, Failure> {
         let Reload { effect, ignored } = Reload::new(&self.config, self.options.config.read()?);
+        let compares_otherwise = effect.unload_if_worse_ratio != self.config.unload_if_worse_ratio;
+        let worth = Worth::begin(effect.unload_if_worse_ratio).map_err(Failure::Config)?;
         if effect.listen != self.config.listen {
             self.listen_at(effect.listen)?;
         }
         if let Some(scheduler) = scheduler {
             scheduler.steer(&effect)?;
+        }
+        if compares_otherwise {
+            self.worth = worth;
         }
         self.config = effect;
         Ok(ignored)

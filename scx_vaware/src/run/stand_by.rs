@@ -9,6 +9,7 @@ use userspace::control::{Control, ROUND};
 use userspace::failure::Failure;
 use userspace::probing::Probing;
 use userspace::standby::Standby;
+use userspace::worth::Counted;
 
 use super::{Daemon, SWITCH_INTERVAL};
 
@@ -19,9 +20,23 @@ pub fn random_time(limit: Duration) -> Duration {
 
 impl Daemon<'_> {
     /// Why not to load the scheduler now.
-    pub(super) fn standby(&self) -> Option<Standby> {
+    pub(super) fn standby(&mut self) -> Option<Standby> {
         let delayed = Instant::now() < self.load_at && !self.config.start_jitter.is_zero();
-        Standby::reason(&self.config, self.ejections.count, delayed)
+        Standby::reason(&self.config, self.ejections.count, delayed).or_else(|| self.compare())
+    }
+
+    /// Go on with the comparison with the kernel's own scheduler, if there is to be one.
+    fn compare(&mut self) -> Option<Standby> {
+        let worth = self.worth.as_mut()?;
+        let ended = worth.step(Instant::now(), || Counted::read().ok());
+        let (is_away, is_others_turn) = (worth.is_away(), worth.is_others_turn());
+        if let Some(compared) = ended {
+            self.outputs.tell(&compared.sentence());
+        }
+        if is_away {
+            return Some(Standby::Worse);
+        }
+        is_others_turn.then_some(Standby::Compared)
     }
 
     /// Look on for as long as something speaks against loading the scheduler. Return whether to
@@ -41,7 +56,10 @@ impl Daemon<'_> {
             if self.is_over() {
                 return Ok(true);
             }
-            if Instant::now() >= next_round {
+            if reason != Standby::Compared {
+                self.control = None; // what it found would be old when it is loaded again
+            }
+            if self.control.is_none() && Instant::now() >= next_round {
                 let control = control.get_or_insert_with(|| {
                     Control::new(Probing::on_their_own(self.config.probing.clone()))
                 });

@@ -38,7 +38,7 @@ enum Unit {
 const PROBE_BUDGET_PERCENT: RangeInclusive<f64> = 0.0..=10.0;
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [Key; 14] = [
+pub const KEYS: [Key; 15] = [
     Key {
         name: "policies",
         help: "Switch on just these policies: names joined by commas, \"all\" or \"none\"",
@@ -74,6 +74,15 @@ pub const KEYS: [Key; 14] = [
         name: "kill_switch",
         help: "While this file is there, load no scheduler; one that is loaded goes within a second",
         kind: Kind::Path(|config| &mut config.kill_switch),
+    },
+    Key {
+        name: "unload_if_worse_percent",
+        help: "Compare with the kernel's own scheduler now and then, and unload if more is lost; 0: never",
+        // Less is within what comparisons can tell.
+        kind: Kind::Percent {
+            range: 0.0..=50.0,
+            ratio: |config| &mut config.unload_if_worse_ratio,
+        },
     },
     Key {
         name: "ejections_max",

@@ -45,6 +45,8 @@ pub struct Config {
     pub monitor_only: bool,
     /// While this file is there, no scheduler is loaded.
     pub kill_switch: PathBuf,
+    /// A loss against the kernel's own scheduler from which this one is unloaded; 0: never compare.
+    pub unload_if_worse_ratio: f64,
     /// After so many ejections since boot, no scheduler is loaded.
     pub ejections_max: u64,
     /// The scheduler is loaded at a random time within this after the start.
@@ -64,6 +66,7 @@ impl Default for Config {
             allow_quota: false,
             monitor_only: false,
             kill_switch: "/run/scx_vaware/disable".into(),
+            unload_if_worse_ratio: 0.0,
             // Below the number of starts after which the shipped unit is given up.
             ejections_max: 3,
             start_jitter: Duration::ZERO,

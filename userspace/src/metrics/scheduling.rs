@@ -32,38 +32,6 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("bvs_actual_wait", Some(Unit::Seconds), "Waits of the same tasks, as they were"),
         total.bvs_actual_ns as f64 / NS_PER_S,
     )?;
-    let trial = |policy: &'static str, values: [f64; 2]| {
-        ["off", "on"].iter().zip(values).map(move |(on, value)| ([(policy, *on)], value)).collect()
-    };
-    let seconds = |ns: [u64; 2]| ns.map(|ns| ns as f64 / NS_PER_S);
-    page.counters(
-        (
-            "ivh_trial_run",
-            Some(Unit::Seconds),
-            "Run time of CPU-bound tasks in epochs of ivh's trial",
-        ),
-        trial("ivh", seconds(total.ivh_run_ns)),
-    )?;
-    page.counters(
-        (
-            "ivh_trial_wall",
-            Some(Unit::Seconds),
-            "Time in which these tasks had work, in the same epochs",
-        ),
-        trial("ivh", seconds(total.ivh_wall_ns)),
-    )?;
-    page.counters(
-        (
-            "rescue_trial_wait",
-            Some(Unit::Seconds),
-            "Time that tasks woken on idle vCPUs waited in epochs of rescue's trial",
-        ),
-        trial("rescue", seconds(total.rescue_wait_ns)),
-    )?;
-    page.counters(
-        ("rescue_trial_wakes", None, "Those tasks"),
-        trial("rescue", total.rescue_wakes.map(|wakes| wakes as f64)),
-    )?;
     page.counter(("switches", None, "Waits for a vCPU that ended"), total.switches as f64)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {
