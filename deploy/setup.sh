@@ -177,6 +177,7 @@ needs_load() {
 Python 3.11 or newer as /usr/bin/python3|python3|/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 numpy for /usr/bin/python3|python3-numpy|has_python_module numpy
 scipy for /usr/bin/python3|python3-scipy|has_python_module scipy
+jsonschema for /usr/bin/python3|python3-jsonschema|has_python_module jsonschema
 hackbench and cyclictest (rt-tests)|rt-tests|has hackbench && has cyclictest
 sysbench|sysbench|has sysbench
 stress-ng|stress-ng|has stress-ng

@@ -10,6 +10,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[1]
 TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long"]
 TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "peers", "bundle"]
+TARGETS += ["instances", "fuzz"]
 
 
 def commands(*arguments):

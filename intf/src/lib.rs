@@ -23,6 +23,7 @@ mod tests {
         assert_eq!(CLASSES.len(), VAWARE_NR_CLASSES as usize);
         assert_eq!(CLASSES[VAWARE_CLASS_BEST_EFFORT as usize], "best-effort");
         assert_eq!(STEAL_SOURCES[VAWARE_STEAL_KVM as usize], "kvm");
+        assert_eq!(VERDICTS[VAWARE_TRIAL_LOSES as usize], "loses");
     }
 
     #[test]

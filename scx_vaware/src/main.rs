@@ -5,6 +5,7 @@ mod activity_log;
 mod cli;
 mod doctor;
 mod flags;
+mod journal;
 mod output;
 mod package_files;
 mod probe;

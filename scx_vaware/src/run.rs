@@ -17,6 +17,7 @@ use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
+use userspace::events::Priority;
 use userspace::failure::Failure;
 use userspace::http::{Server, Serving};
 use userspace::obstacles::{self, KernelFacts};
@@ -185,14 +186,16 @@ impl Daemon<'_> {
                 self.telemetry.stopping();
                 if matches!(end, End::Stalled(_) | End::Ejected(_)) {
                     self.ejections.add();
-                    self.outputs.tell(&format!("the kernel's report:\n{}", scheduler.report()));
+                    let report = format!("the kernel's report:\n{}", scheduler.report());
+                    self.outputs.tell(Priority::Error, &report);
                 }
                 return end.into_failure().map_or(Ok(()), Err);
             };
             self.telemetry.restarting(cause);
             let delay = self.loads.ended(Instant::now());
             if !delay.is_zero() {
-                self.outputs.tell(&format!("it is loaded again in {} s", delay.as_secs()));
+                let when = format!("it is loaded again in {} s", delay.as_secs());
+                self.outputs.tell(Priority::Notice, &when);
             }
             if self.wait(delay)? || self.stand_by()? {
                 return Ok(());
@@ -213,9 +216,9 @@ impl Daemon<'_> {
     fn prepare(&mut self) -> Result<(), Failure> {
         let (facts, cgroups) = check(&self.config)?;
         (self.cgroups, self.cgroups_at) = (cgroups, Instant::now());
-        screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(&note));
+        screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(Priority::Warning, &note));
         if let Some(note) = facts.tickless() {
-            self.outputs.tell(&format!("note: {note}"));
+            self.outputs.tell(Priority::Warning, &format!("note: {note}"));
         }
         self.telemetry.cgroups(&self.cgroups);
         Ok(())
@@ -225,7 +228,7 @@ impl Daemon<'_> {
     fn cause_to_go_on(&mut self, end: &End) -> Option<Cause> {
         match end {
             End::Restart => {
-                self.outputs.tell("the kernel asks for a restart");
+                self.outputs.tell(Priority::Notice, "the kernel asks for a restart");
                 Some(Cause::Asked)
             }
             End::Stalled(why) => {
@@ -233,16 +236,18 @@ impl Daemon<'_> {
                 self.pause_ends.ended(Instant::now());
                 let (seconds, nr) = (pause.as_secs(), self.pause_ends.recent());
                 if nr > PAUSE_ENDS_MAX {
-                    self.outputs.tell(&format!(
+                    let news = format!(
                         "the VM was paused for {seconds} s, the {nr}th time in ten minutes that this \
                          has ended the scheduler; it stays down"
-                    ));
+                    );
+                    self.outputs.tell(Priority::Error, &news);
                     return None;
                 }
-                self.outputs.tell(&format!(
+                let news = format!(
                     "the VM was paused for {seconds} s, which the kernel took for a stall ({why}); \
                      the scheduler is loaded again"
-                ));
+                );
+                self.outputs.tell(Priority::Warning, &news);
                 Some(Cause::Pause)
             }
             End::Ejected(_) | End::Dismissed(_) => None,
@@ -325,14 +330,14 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for failed in control.round(scheduler, &self.telemetry)? {
-            self.outputs.tell(&failed.news);
+        for event in control.round(scheduler, &self.telemetry)? {
+            self.outputs.tell(event.priority, &event.text);
         }
         if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
             let found = CpuCgroups::find();
             let limited = found.newly_limited(&self.cgroups);
             if !limited.is_empty() {
-                self.outputs.tell(&screen::new_limits(&limited));
+                self.outputs.tell(Priority::Warning, &screen::new_limits(&limited));
             }
             self.telemetry.cgroups(&found);
             (self.cgroups, self.cgroups_at) = (found, Instant::now());
@@ -340,7 +345,7 @@ impl Daemon<'_> {
         }
         let trials = scheduler.trials()?;
         for news in self.verdicts.news(&trials, Instant::now()) {
-            self.outputs.tell(&news);
+            self.outputs.tell(news.priority, &news.text);
         }
         self.look_after_outputs();
         Ok(())
@@ -349,10 +354,11 @@ impl Daemon<'_> {
     /// Keep verdicts for the next start.
     fn keep(&mut self, trials: &[Trial]) {
         if let Err(error) = self.verdicts.keep(trials) {
-            self.outputs.tell(&format!(
+            let news = format!(
                 "the verdicts on policies are not kept ({}); the next start begins without them",
                 text_file::plain(&error)
-            ));
+            );
+            self.outputs.tell(Priority::Warning, &news);
         }
     }
 

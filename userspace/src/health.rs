@@ -46,8 +46,12 @@ pub struct Report {
     pub standby: Option<Standby>,
     /// Whether the kernel says, at this moment, that sched_ext is enabled with our scheduler.
     pub enabled_as_us: bool,
-    /// Time since the control loop last went round.
+    /// Time since the control loop last went round, by a clock that is never set.
     pub loop_age: Duration,
+    /// When it did, and when the last good snapshot of the vCPUs came, or else the scheduler was
+    /// loaded: since the epoch.
+    pub loop_at: Duration,
+    pub snapshot_at: Duration,
     /// Times that the scheduler was loaded again because the kernel asked for it,
     pub restarts_asked: u64,
     /// and because the kernel took a pause of the VM for a stall.
@@ -62,8 +66,6 @@ pub struct Report {
     pub keys_ignored: u64,
     /// False if the configuration that was read last was wrong, or some of its keys were ignored.
     pub last_reload_ok: bool,
-    /// Time since the last good snapshot of the vCPUs, or since load.
-    pub snapshot_age: Duration,
     /// How often each prober was begun anew.
     pub probe_restarts: BTreeMap<&'static str, u64>,
     /// Lines that could not be written, by output.

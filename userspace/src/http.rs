@@ -20,7 +20,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, spawn_blocking};
 
@@ -149,7 +150,8 @@ async fn accept(listener: TcpListener, site: Arc<Site<impl Content>>) {
             continue;
         };
         let (site, asked) = (Arc::clone(&site), Arc::<AtomicBool>::default());
-        let conversation = converse(stream, site, Arc::clone(&asked));
+        let on_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let conversation = converse(stream, on_loopback, site, Arc::clone(&asked));
         let task = tokio::spawn(async move {
             let _ = tokio::time::timeout(CONNECTION_LIMIT, conversation).await;
         });
@@ -185,8 +187,12 @@ impl Connections {
     }
 }
 
-async fn converse(stream: TcpStream, site: Arc<Site<impl Content>>, asked: Arc<AtomicBool>) {
-    let on_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    on_loopback: bool,
+    site: Arc<Site<impl Content>>,
+    asked: Arc<AtomicBool>,
+) {
     let answer = service_fn(|request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
         let site = Arc::clone(&site);
@@ -285,6 +291,10 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::Ipv4Addr;
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
     use super::*;
 
     struct Sick;
@@ -339,6 +349,56 @@ mod tests {
             assert!(answer.contains(text), "{request}: {answer}");
         }
         Ok(())
+    }
+
+    /// What is answered to these bytes, after which the client says no more.
+    fn answer(runtime: &tokio::runtime::Runtime, bytes: &[u8]) -> String {
+        let site = Arc::new(Site { content: Arc::new(Sick), pages: Default::default() });
+        runtime.block_on(async {
+            let (mut client, server) = duplex(1 << 16);
+            let _ = client.write_all(bytes).await;
+            let _ = client.shutdown().await;
+            converse(server, true, site, Arc::default()).await;
+            let mut answer = String::new();
+            let _ = client.read_to_string(&mut answer).await;
+            answer
+        })
+    }
+
+    /// Bytes in the manner of a request, right and wrong.
+    fn near_request() -> impl Strategy<Value = Vec<u8>> {
+        let line =
+            "(GET|HEAD|POST|\\PC{0,4})( |)(/|/metrics|/healthz|\\*|/[ -~]{0,8}) HTTP/(1.1|1.0|9)";
+        let host = "Host: ?(localhost(:[0-9]{0,5})?|\\[::1\\]|127.0.0.1|[ -~]{0,9})";
+        let header =
+            prop_oneof![host, "Accept: [ -~]{0,40}", "[ -~]{0,20}", "Content-Length: [0-9]{0,25}"];
+        (line, vec(header, 0..4), "(\r\n\r\n|\n\n|\r\n|)", vec(any::<u8>(), 0..8)).prop_map(
+            |(line, headers, end, body)| {
+                let mut lines = vec![line];
+                lines.extend(headers);
+                let mut bytes = lines.join("\r\n").into_bytes();
+                bytes.extend(end.bytes().chain(body));
+                bytes
+            },
+        )
+    }
+
+    #[test]
+    fn any_bytes_are_answered_by_http_or_by_nothing() -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let bytes = prop_oneof![4 => near_request(), 1 => vec(any::<u8>(), 0..200)];
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let tested = runner.run(&bytes, |bytes| {
+            let answer = answer(&runtime, &bytes);
+            let status = answer.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1));
+            let known = ["200", "400", "404", "405", "414", "421", "431", "503", "505"];
+            prop_assert!(
+                answer.is_empty() || status.is_some_and(|status| known.contains(&status)),
+                "{answer}"
+            );
+            Ok(())
+        });
+        tested.map_err(|why| std::io::Error::other(why.to_string()))
     }
 
     #[test]

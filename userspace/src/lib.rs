@@ -10,6 +10,7 @@ pub mod config;
 pub mod control;
 pub mod counters;
 pub mod ejections;
+pub mod events;
 pub mod failure;
 pub mod health;
 pub mod http;

@@ -81,6 +81,11 @@ impl Probing {
         capacity.into_iter().chain(topology).collect()
     }
 
+    /// Why the topology cannot be looked at, though its prober is at work.
+    pub fn topology_problem(&self) -> Option<String> {
+        self.topology.as_ref().and_then(Supervised::at_work)?.problem()
+    }
+
     /// Tell the counters since load, `elapsed_ns` after it, and which vCPUs are online.
     pub fn tell(&self, stats: &Stats, online: &[u32], elapsed_ns: u64) {
         *lock(&self.counted.0) = times(stats, online, elapsed_ns);

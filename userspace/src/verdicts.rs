@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use probers::hypervisor::Announced;
 
+use crate::events::{Event, Priority};
 use crate::text_file;
 use crate::trials::Trial;
 
@@ -86,7 +87,7 @@ impl Verdicts {
     }
 
     /// Sentences about verdicts that are new in `trials`, at `now`.
-    pub fn news(&mut self, trials: &[Trial], now: Instant) -> Vec<String> {
+    pub fn news(&mut self, trials: &[Trial], now: Instant) -> Vec<Event> {
         let mut news = Vec::new();
         for trial in trials {
             let told = self.told.get(trial.policy);
@@ -96,7 +97,7 @@ impl Verdicts {
                 continue;
             }
             self.told.insert(trial.policy, (trial.verdict, now));
-            news.push(sentence(trial));
+            news.push(Event::new(Priority::Notice, sentence(trial)));
         }
         news
     }
@@ -174,7 +175,8 @@ mod tests {
         let mut verdicts = Verdicts::read(None, "any".into());
         let begin = Instant::now();
         let mut at = |s: u64, verdict| {
-            verdicts.news(&[trial("ivh", verdict)], begin + Duration::from_secs(s)).concat()
+            let news = verdicts.news(&[trial("ivh", verdict)], begin + Duration::from_secs(s));
+            news.into_iter().map(|event| event.text).collect::<String>()
         };
         assert_eq!(at(0, "open"), "");
         assert!(at(1, "wins").starts_with("ivh pays here (progress 1.50 times as good"));

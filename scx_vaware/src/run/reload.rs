@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use userspace::config::Listen;
+use userspace::events::Priority;
 use userspace::failure::Failure;
 use userspace::http::Server;
 use userspace::reload::Reload;
@@ -27,14 +28,16 @@ impl Daemon<'_> {
             }
             Err(failure) => {
                 self.telemetry.reload_refused();
-                self.outputs.tell(&format!("configuration unchanged: {failure}"));
+                let news = format!("configuration unchanged: {failure}");
+                self.outputs.tell(Priority::Warning, &news);
                 Vec::new()
             }
         };
         for key in &ignored {
-            self.outputs.tell(&format!(
+            let news = format!(
                 "{key} was changed, but takes effect with the next start only; restart the daemon"
-            ));
+            );
+            self.outputs.tell(Priority::Warning, &news);
         }
         if is_loaded {
             self.tell_ready(&ignored);

@@ -6,6 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
 use userspace::control::{Control, ROUND};
+use userspace::events::Priority;
 use userspace::failure::Failure;
 use userspace::probing::Probing;
 use userspace::standby::Standby;
@@ -31,7 +32,7 @@ impl Daemon<'_> {
         let ended = worth.step(Instant::now(), || Counted::read().ok());
         let (is_away, is_others_turn) = (worth.is_away(), worth.is_others_turn());
         if let Some(compared) = ended {
-            self.outputs.tell(&compared.sentence());
+            self.outputs.tell(Priority::Notice, &compared.sentence());
         }
         if is_away {
             return Some(Standby::Worse);
@@ -49,7 +50,8 @@ impl Daemon<'_> {
                 told = Some(reason);
                 self.telemetry.standing_by(reason, self.ejections.count);
                 let why = reason.sentence(&self.config, &self.ejections);
-                self.outputs.tell(&format!("no scheduler is loaded: {why}"));
+                let news = format!("no scheduler is loaded: {why}");
+                self.outputs.tell(Priority::Notice, &news);
                 self.service.ready(&format!("looking on: {why}"));
                 self.begin_to_count_time();
             }
@@ -63,8 +65,8 @@ impl Daemon<'_> {
                 let control = control.get_or_insert_with(|| {
                     Control::new(Probing::on_their_own(self.config.probing.clone()))
                 });
-                for failed in control.look_on(&self.telemetry) {
-                    self.outputs.tell(&failed.news);
+                for event in control.look_on(&self.telemetry) {
+                    self.outputs.tell(event.priority, &event.text);
                 }
                 self.look_after_outputs();
                 next_round = Instant::now() + ROUND;

@@ -16,7 +16,11 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         })
     });
     page.gauges(
-        ("policy_verdict", None, "Whether a policy was found to pay: 1 for what holds at present"),
+        (
+            "policy_verdict",
+            None,
+            "1 for what the governor has found of the policy on this VM, else 0",
+        ),
         verdicts.collect(),
     )?;
     let outcomes = || {
