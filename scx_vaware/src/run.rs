@@ -24,6 +24,7 @@ use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
+use userspace::standby::Standby;
 use userspace::telemetry::{Cause, Telemetry};
 use userspace::text_file;
 use userspace::trials::Trial;
@@ -92,6 +93,11 @@ enum Left {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
+    let ejections = Ejections::from_env();
+    // Before anything is opened: the sentence is to name what is in the way, not what follows from it.
+    if Standby::reason(&config, ejections.count, !config.start_jitter.is_zero()).is_none() {
+        obstacles::check()?;
+    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
@@ -100,7 +106,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let outputs = Outputs::open(log).context("starting to write outputs")?;
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
-    let ejections = Ejections::from_env();
     let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
     let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
@@ -138,7 +143,7 @@ impl Daemon<'_> {
         if self.stand_by()? {
             return Ok(());
         }
-        self.check_before_load()?;
+        self.prepare()?;
         let mut storage = MaybeUninit::uninit();
         let mut scheduler = Scheduler::start(
             &mut storage,
@@ -158,9 +163,8 @@ impl Daemon<'_> {
                         self.telemetry.stopping();
                         return Ok(());
                     }
-                    self.check_before_load()?;
-                    scheduler.steer(&self.config)?;
-                    scheduler.attach_again()?;
+                    self.prepare()?;
+                    scheduler.attach_again(&self.config)?;
                     continue;
                 }
                 Left::Ended(end) => end,
@@ -185,7 +189,7 @@ impl Daemon<'_> {
                 return Ok(());
             }
             detached?;
-            scheduler.attach_again()?;
+            scheduler.attach_again(&self.config)?;
         }
         self.service.stopping();
         self.telemetry.stopping();
@@ -196,8 +200,8 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel lets it be loaded; what will not hold is said.
-    fn check_before_load(&mut self) -> Result<(), Failure> {
+    /// Check that the kernel can have it, and say what will not hold.
+    fn prepare(&mut self) -> Result<(), Failure> {
         let facts = obstacles::check()?;
         for note in [facts.tickless(), facts.cgroups_untold()].into_iter().flatten() {
             self.outputs.tell(Priority::Warning, &format!("note: {note}"));

@@ -69,7 +69,6 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     priors: Priors,
-    wait_bound: Duration,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -136,9 +135,9 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// What the kernel said.
-    pub fn attach_again(&mut self) -> Result<(), Failure> {
+    pub fn attach_again(&mut self, config: &Config) -> Result<(), Failure> {
         self.forget()?;
-        self.tell_policies_and_bound()?;
+        self.steer(config)?;
         self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
@@ -250,7 +249,6 @@ impl<'a> Scheduler<'a> {
             announced,
             policies: config.policies,
             priors: Priors::default(),
-            wait_bound: config.wait_bound,
             tick_ns: 0,
             fresh: None,
         };
@@ -303,20 +301,16 @@ impl<'a> Scheduler<'a> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
-    /// Go by another configuration from now on, as far as a scheduler that is loaded can
-    /// ([`crate::reload`]). One that is not attached is steered when it is.
+    /// Go by this configuration from now on, as far as a scheduler that is loaded can
+    /// ([`crate::reload`]).
     ///
     /// # Errors
     /// If the object lacks the section: a fault of this program.
     pub fn steer(&mut self, config: &Config) -> anyhow::Result<()> {
-        (self.policies, self.wait_bound) = (config.policies, config.wait_bound);
-        self.tell_policies_and_bound()
-    }
-
-    fn tell_policies_and_bound(&mut self) -> anyhow::Result<()> {
-        let (bits, bound_ns) = (self.policies.bits(), self.wait_bound.as_nanos() as u64);
         let data = self.data()?;
-        (data.policies, data.wait_bound_ns) = (bits, bound_ns);
+        data.policies = config.policies.bits();
+        data.wait_bound_ns = config.wait_bound.as_nanos() as u64;
+        self.policies = config.policies;
         Ok(())
     }
 
