@@ -3,6 +3,7 @@
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
 #include "account.bpf.h"
+#include "governor.bpf.h"
 #include "ivh.bpf.h"
 #include "rescue.bpf.h"
 #include "wakeup.bpf.h"
@@ -28,12 +29,15 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 		t->bvs.predicted_ns = 0;
 	}
 	bucket = account_wait_bucket(wait_ns);
-	rescue_measure(t, v, s, wait_ns, now);
 	if (class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
 	s->switches++;
 	s->wait_hist[class][bucket]++;
 	s->wait_ns[class] += wait_ns;
+	if (class == VAWARE_CLASS_LATENCY)
+		s->latency_waits++;
+	if (account_normal(class))
+		s->lost_ns += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
 }
@@ -117,7 +121,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 			return;
 		}
 	}
-	ivh_measure(p, t, v, v->run.charged_ns);
+	governor_look(v, v->run.charged_ns);
 	ivh_consider(p, cpu, v->run.charged_ns);
 	if (rescue_makes_way(cpu)) {
 		scx_bpf_task_set_slice(p, 0);
@@ -158,7 +162,6 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
-		t->ivh.since_ns = 0;
 	}
 }
 

@@ -96,6 +96,7 @@ def test_rwc_lets_no_barrier_wait_for_a_straggler(scheduler):
         scheduler, STRAGGLER, "rwc", lambda: work(scheduler.vm, command), IS_STRAGGLER
     )
     (said, used_s), (said_with, used_with_s) = without, with_it
+    assert f"vCPU {SLOW} (capacity 0." in scheduler.output, scheduler.output
     # A barrier waits 95 of 100 ms for the straggler.
     assert sync.parse(said_with)["rate"] > 2 * sync.parse(said)["rate"]
     assert used_with_s[SLOW] < used_s[SLOW] / 2

@@ -10,7 +10,8 @@ use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, Topology, VcpuSnapshot,
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
-use crate::probing::{Failed, Probing};
+use crate::events::{Event, Priority, Round, Watch};
+use crate::probing::Probing;
 use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
 use hints::levels::{Measured, levels};
@@ -30,6 +31,7 @@ pub struct Control {
     told: Vec<VcpuHints>,
     told_at: Instant,
     bans: Bans,
+    watch: Watch,
     /// What the hypervisor claims of the topology, and of which online vCPUs it was read.
     claims: Claims,
     claimed_of: Vec<u32>,
@@ -45,13 +47,14 @@ impl Control {
             told: Vec::new(),
             told_at: now,
             bans: Bans::new(),
+            watch: Watch::default(),
             claims: Claims::default(),
             claimed_of: Vec::new(),
         }
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
-    /// Return the probers that have failed.
+    /// Return what an operator should hear of.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.
@@ -59,7 +62,7 @@ impl Control {
         &mut self,
         scheduler: &mut Scheduler,
         telemetry: &Telemetry,
-    ) -> anyhow::Result<Vec<Failed>> {
+    ) -> anyhow::Result<Vec<Event>> {
         let vcpus = Vcpus::read().ok();
         let online = vcpus.as_ref().map_or(&scheduler.vcpus().online, |vcpus| &vcpus.online);
         let elapsed_ns = self.loaded.elapsed().as_nanos() as u64;
@@ -75,8 +78,28 @@ impl Control {
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
         bans::account(&mut self.bans, held, &self.told, scheduler.policies().bans());
+        let mut events: Vec<_> =
+            failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect();
+        events.extend(self.watch.round(&Round {
+            told: &self.told,
+            bans: &self.bans,
+            snapshot: snapshot.as_deref(),
+            topology_problem: self.probing.topology_problem(),
+        }));
         telemetry.beat(vcpus, snapshot, self.bans.clone(), &failed);
-        Ok(failed)
+        Ok(events)
+    }
+
+    /// Go round once without a scheduler. Return what an operator should hear of.
+    pub fn look_on(&mut self, telemetry: &Telemetry) -> Vec<Event> {
+        let failed = self.probing.tend(Instant::now());
+        telemetry.beat(Vcpus::read().ok(), self.probing.latest(), Bans::new(), &failed);
+        failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect()
+    }
+
+    /// Go on with other probers, which know nothing yet.
+    pub fn probe_anew(&mut self, probing: Probing) {
+        self.probing = probing;
     }
 
     /// The youngest snapshot, unless it is stale.

@@ -19,6 +19,7 @@ use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
 use crate::pauses::Pauses;
 use crate::probing::{Failed, PROBERS, STALE};
+use crate::standby::Standby;
 
 /// Shared between the control loop and the metrics thread.
 pub struct Telemetry(Mutex<Board>);
@@ -35,6 +36,7 @@ struct Board {
     /// When there last was another one, or the scheduler was loaded.
     snapshot_at: Instant,
     bans: Bans,
+    /// `None` while the kernel half is not loaded.
     /// As it was on the last page.
     activity: Vec<Activity>,
     last_scrape: Duration,
@@ -71,7 +73,7 @@ impl Telemetry {
             bans: Bans::new(),
             activity: Vec::new(),
             last_scrape: Duration::ZERO,
-            started: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+            started: unix_time(),
         }))
     }
 
@@ -81,9 +83,18 @@ impl Telemetry {
         board.counters = Some(Arc::new(counters));
         board.activity = Vec::new();
         board.announced = announced;
-        board.report.state = State::Running;
-        board.beat = Instant::now();
-        board.snapshot_at = board.beat;
+        (board.report.state, board.report.standby) = (State::Running, None);
+        board.round();
+        board.snapshot();
+    }
+
+    /// The scheduler is not loaded, for this reason.
+    pub fn standing_by(&self, reason: Standby, ejections: u64) {
+        let mut board = self.board();
+        (board.counters, board.activity) = (None, Vec::new());
+        (board.report.state, board.report.standby) = (State::Standby, Some(reason));
+        board.report.ejections = ejections;
+        board.round();
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
@@ -97,7 +108,7 @@ impl Telemetry {
     pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
         (board.counters, board.snapshot) = (None, None);
-        board.report.state = State::Starting;
+        (board.report.state, board.report.standby) = (State::Starting, None);
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
@@ -135,14 +146,14 @@ impl Telemetry {
         failed: &[Failed],
     ) {
         let mut board = self.board();
-        board.beat = Instant::now();
+        board.round();
         board.bans = bans;
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
         let taken_ns = |held: &Option<Arc<VcpuSnapshot>>| held.as_ref().map(|one| one.taken_at_ns);
         if snapshot.is_some() && taken_ns(&snapshot) != taken_ns(&board.snapshot) {
-            board.snapshot_at = board.beat;
+            board.snapshot();
         }
         board.snapshot = snapshot;
         for failed in failed {
@@ -154,11 +165,7 @@ impl Telemetry {
     pub fn report(&self) -> Report {
         let mut report = {
             let board = self.board();
-            Report {
-                loop_age: board.beat.elapsed(),
-                snapshot_age: board.snapshot_at.elapsed(),
-                ..board.report.clone()
-            }
+            Report { loop_age: board.beat.elapsed(), ..board.report.clone() }
         };
         report.enabled_as_us = kernel::enabled_as_us();
         report
@@ -172,6 +179,7 @@ impl Telemetry {
         let counters = self.board().counters.clone();
         if let Some(counters) = &counters {
             sample.stats = counters.stats().ok();
+            sample.trials = counters.trials().unwrap_or_default();
             sample.activity = counters.activity().unwrap_or_default();
             sample.cost.programs = counters.programs();
         }
@@ -203,6 +211,7 @@ impl Telemetry {
             announced: board.announced,
             health,
             stats: None,
+            trials: Vec::new(),
             activity: Vec::new(),
             bans: board.bans.clone(),
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
@@ -214,6 +223,25 @@ impl Telemetry {
     fn board(&self) -> MutexGuard<'_, Board> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Board {
+    /// The control loop goes round.
+    fn round(&mut self) {
+        self.beat = Instant::now();
+        self.report.loop_at = unix_time();
+    }
+
+    /// There is another snapshot.
+    fn snapshot(&mut self) {
+        self.snapshot_at = self.beat;
+        self.report.snapshot_at = self.report.loop_at;
+    }
+}
+
+/// Since the epoch.
+fn unix_time() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// The processor time that this process has used.
@@ -289,6 +317,6 @@ mod tests {
         let page = telemetry.page(Format::Classic);
         assert!(!page.contains(share), "{page}");
         assert!(page.contains("scx_vaware_probe_restarts_total{prober=\"vcap\"} 2.0"), "{page}");
-        assert!(page.contains("scx_vaware_snapshot_age_seconds "), "{page}");
+        assert!(page.contains("scx_vaware_snapshot_timestamp_seconds "), "{page}");
     }
 }
