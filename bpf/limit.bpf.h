@@ -66,6 +66,7 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
 	if (t->cgroup.held_ns) {
 		t->vtime = vtime_enter(t->vtime, v->vclock);
 		t->cgroup.held_ns = 0;
+		t->queued_ns = 0; /* it did not wait for a vCPU */
 	}
 	if (limit_holds(p))
 		kick(cpu, SCX_KICK_PREEMPT);

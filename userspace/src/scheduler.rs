@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -362,7 +362,9 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// What the kernel said when it was asked for another descriptor.
     pub fn counters(&self) -> anyhow::Result<Counters> {
-        let programs = self.skel.object().progs().map(|program| {
+        // What this kernel has no place for was not loaded, and has no descriptor.
+        let loaded = self.skel.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0);
+        let programs = loaded.map(|program| {
             let name = program.name().to_string_lossy().into_owned();
             Ok((name, program.as_fd().try_clone_to_owned()?))
         });
