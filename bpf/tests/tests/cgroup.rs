@@ -137,7 +137,7 @@ proptest! {
 
     #[test]
     fn pulls_even_out_on_average(own in 0..1u64 << 30, weight in 1..1u64 << 30, part in 0..65536u64) {
-        let other = own + (weight * part >> 16);
+        let other = own + ((weight * part) >> 16);
         let pulls = (0..65536).step_by(64)
             .filter(|chance| pure!(cgroup_pulls(own, 1, other, 1, weight, *chance)))
             .count() as f64;
@@ -146,7 +146,7 @@ proptest! {
 
     #[test]
     fn over_time_a_pool_gives_its_quota_and_no_more(
-        quota_ns in MS..400 * MS, period_ns in 1 * MS..1000 * MS, wants in 0..400u64,
+        quota_ns in MS..400 * MS, period_ns in MS..1000 * MS, wants in 0..400u64,
         late in prop::collection::vec(0..20 * MS, 200),
     ) {
         let limit = cgroup_quota { quota_ns, period_ns, burst_ns: 0 };
