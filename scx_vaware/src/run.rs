@@ -17,6 +17,7 @@ use userspace::failure::Failure;
 use userspace::http::Server;
 use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
+use userspace::restore::Restore;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::telemetry::{Cause, Telemetry};
@@ -51,6 +52,7 @@ struct Daemon<'a> {
     cgroups: CpuCgroups,
     cgroups_at: Instant,
     ejections: Ejections,
+    restore: Restore,
     loads: Backoff,
     pause_ends: Backoff,
     /// When to end by itself.
@@ -79,6 +81,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         outputs.tell(&format!("note: {note}"));
     }
 
+    let (restore, notes) = Restore::begin();
+    notes.iter().for_each(|note| outputs.tell(note));
+
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let ejections = Ejections::from_env();
@@ -98,11 +103,13 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         cgroups,
         cgroups_at: Instant::now(),
         ejections,
+        restore,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
         deadline: None,
     };
     let ended = daemon.stay_loaded();
+    daemon.restore.undo_all().iter().for_each(|note| daemon.outputs.tell(note));
     daemon.outputs.close();
     ended
 }

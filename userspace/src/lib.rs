@@ -21,6 +21,7 @@ pub mod pauses;
 pub mod policy;
 pub mod probing;
 pub mod reload;
+pub mod restore;
 pub mod scheduler;
 pub mod scrape;
 pub mod service;
