@@ -109,6 +109,12 @@ struct lock_ctx {
 	u64 since_ns;
 };
 
+/* blocking.bpf.c: tasks that are woken on one vCPU shortly one after another. */
+struct blocking_ctx {
+	u64 woke_ns; /* when it last woke one */
+	u32 together;
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -128,6 +134,7 @@ struct vcpu_ctx {
 	struct rescue_ctx rescue;
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
+	struct blocking_ctx blocking;
 } __attribute__((aligned(64)));
 
 /* bvs: one task. */
@@ -160,6 +167,7 @@ struct task_ctx {
 	struct bvs_task bvs;
 	struct rescue_task rescue;
 	struct ivh_task_ctx ivh;
+	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };
 
 struct {

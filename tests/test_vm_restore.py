@@ -1,26 +1,70 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the daemon has changed in /sys is as it was before, even after it was killed."""
+"""What the daemon has changed in /sys is as it was before: at its end, and after it was killed."""
+
+from signal import SIGKILL
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, GuestScheduler, on_kernels
+from guest_scheduler import (
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    GuestScheduler,
+    boot,
+    published,
+    wait_until,
+)
 
-pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
+pytestmark = pytest.mark.vm
 RECORD = "/run/scx_vaware/restore.toml"
-POLL_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
+TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
+CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
+RETAIN = ("--policies", "retain")
 
 
-def shown(vm, path):
-    """What a file of the guest shows."""
-    return vm.run(f"cat {path}", LIMIT_S).output.strip()
+@pytest.fixture(scope="module")
+def guest(binary):
+    """A guest whose kernel can let idle vCPUs poll."""
+    vm = boot(DEFAULT_KERNEL, binary, append="cpuidle_haltpoll.force=1")
+    yield vm
+    vm.down()
+
+
+def timeout_ns(vm):
+    """For how long idle vCPUs poll at most."""
+    return vm.run(f"cat {TIMEOUT_NS}", LIMIT_S).output.strip()
+
+
+def wait_for_change(vm, before):
+    """Wait until retention has changed it: where nothing wakes, nothing polls."""
+    wait_until(vm, lambda: published(vm, CHOSEN) == 0, "a choice of retention")
+    assert timeout_ns(vm) == "0" != before
+    assert before in vm.run(f"cat {RECORD}", LIMIT_S).output
+
+
+def test_the_end_restores(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN):
+        wait_for_change(guest, before)
+    assert timeout_ns(guest) == before
 
 
 def test_the_next_start_restores_what_a_killed_one_has_changed(guest):
-    before = shown(guest, POLL_NS)
-    record = f'["{POLL_NS}"]\nbefore = "{before}"\nours = "4321"\n'
-    made = f"mkdir -p /run/scx_vaware && echo 4321 >{POLL_NS} && cat >{RECORD} <<'END'\n{record}END"
-    assert guest.run(made, LIMIT_S).rc == 0
-    assert shown(guest, POLL_NS) == "4321" != before
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        wait_for_change(guest, before)
+        scheduler.end(SIGKILL)
+    assert timeout_ns(guest) == "0"
     with GuestScheduler(guest):
-        assert shown(guest, POLL_NS) == before
+        assert timeout_ns(guest) == before
         assert guest.run(f"test -e {RECORD}", LIMIT_S).rc == 1
+
+
+def test_what_somebody_else_sets_stays(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        wait_for_change(guest, before)
+        scheduler.end(SIGKILL)
+    guest.run(f"echo 54321 >{TIMEOUT_NS}", LIMIT_S)
+    with GuestScheduler(guest):
+        assert timeout_ns(guest) == "54321"
+    guest.run(f"echo {before} >{TIMEOUT_NS}", LIMIT_S)

@@ -3,6 +3,7 @@
 #include "../policy/activity.h"
 #include "../policy/bits.h"
 #include "../policy/bvs.h"
+#include "../policy/gather.h"
 #include "../policy/ivh.h"
 #include "../policy/place.h"
 #include "../policy/queue.h"

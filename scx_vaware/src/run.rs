@@ -242,8 +242,8 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for failed in control.round(scheduler, &self.telemetry)? {
-            self.outputs.tell(&failed.news);
+        for news in control.round(scheduler, &self.telemetry, &mut self.restore)? {
+            self.outputs.tell(&news);
         }
         if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
             let found = CpuCgroups::find();

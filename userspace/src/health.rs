@@ -65,6 +65,10 @@ pub struct Report {
     /// Cgroups whose CPU limits, and whose weights, do not hold.
     pub cgroups_limited: u64,
     pub cgroups_weighted: u64,
+    /// Online vCPUs that are neither banned nor parked.
+    pub open_vcpus: usize,
+    /// How long idle vCPUs poll by the policy retain; `None` if it is not in effect.
+    pub halt_poll: Option<Duration>,
 }
 
 impl Report {

@@ -112,5 +112,18 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         let on = sample.config.policies.has(policy);
         ([("policy", policy.name)], f64::from(u8::from(on)))
     });
-    page.gauges(("policy_enabled", None, "1 if the policy is on"), policies.collect())
+    page.gauges(("policy_enabled", None, "1 if the policy is on"), policies.collect())?;
+    page.gauge(
+        ("open_vcpus", None, "Online vCPUs that work of short bursts may use"),
+        health.open_vcpus as f64,
+    )?;
+    let timeout = health.halt_poll.map(|timeout| ([("policy", "retain")], timeout.as_secs_f64()));
+    page.gauges(
+        (
+            "halt_poll",
+            Some(Unit::Seconds),
+            "How long an idle vCPU polls before it halts, at most, as the policy has chosen",
+        ),
+        timeout.into_iter().collect(),
+    )
 }

@@ -132,6 +132,10 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
             sample.activity.iter().map(value).sum::<Duration>().as_secs_f64()
         };
         page.counter(
+            ("idle_periods", None, "Times that a vCPU had nothing more to run; most halt it"),
+            sample.activity.iter().map(|activity| activity.idle_periods).sum::<u64>() as f64,
+        )?;
+        page.counter(
             ("stolen_by_beats", Some(Unit::Seconds), "All stolen time, as late beats tell it"),
             sum(|activity| activity.stolen_by_beats),
         )?;
