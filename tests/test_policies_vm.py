@@ -29,7 +29,7 @@ IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 4
 TRIES = 4
-LIGHT = "20000 20 8 8"  # requests a second of so many us by 8 threads for 8 s: a tenth of 4 vCPUs
+LIGHT = "4000 20 8 8"  # requests a second of so many us each, by 8 threads, for 8 s
 
 
 def without_and_with(scheduler, shape, policy, measure, once=IS_ENABLED):

@@ -173,13 +173,16 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints], open: usize) -> Vec<VcpuH
         .collect()
 }
 
-/// Those of the usable vCPUs that are parked where `open` are to stay open: the worst leave first.
+/// Those of the usable vCPUs that are parked where `open` are to stay open: the worst leave first. A
+/// vCPU that shares its cache with none, as some hypervisors claim of all, is no better for that.
 fn parked(facts: &[VcpuFacts], banned: impl Fn(&VcpuFacts) -> bool, open: usize) -> BTreeSet<u32> {
     let mut usable: Vec<_> = facts.iter().filter(|f| !banned(f)).collect();
     usable.sort_by_key(|f| (Reverse(f.capacity_1024 / CAPACITY_STEP_1024), f.vcpu));
+    let shared = |llc: u32| facts.iter().filter(|f| f.llc == llc).count() > 1;
     let mut caches = BTreeSet::new();
-    let (firsts, others): (Vec<_>, Vec<_>) = usable.into_iter().partition(|f| caches.insert(f.llc));
-    let more = open.saturating_sub(firsts.len());
+    let is_first = |f: &&VcpuFacts| shared(f.llc) && caches.insert(f.llc);
+    let (firsts, others): (Vec<_>, Vec<_>) = usable.into_iter().partition(is_first);
+    let more = open.max(1).saturating_sub(firsts.len());
     others.iter().skip(more).map(|f| f.vcpu).collect()
 }
 
@@ -330,5 +333,7 @@ mod tests {
         facts[3..].iter_mut().for_each(|fact| fact.llc = 3);
         assert_eq!(open(&plan(&facts, &[], 1)), [0, 3]);
         assert_eq!(open(&plan(&facts, &[], 3)), [0, 1, 3]);
+        facts.iter_mut().for_each(|fact| fact.llc = fact.vcpu);
+        assert_eq!(open(&plan(&facts, &[], 0)), [0], "no cache is shared");
     }
 }

@@ -88,13 +88,16 @@ mod tests {
 
     #[test]
     fn means_are_over_what_happened_on_open_vcpus() {
-        let mut vcpu = VcpuStats::default();
-        vcpu.wakes = [10, 20, 10];
-        vcpu.wake_wait_ns = [0, 3 * MS, MS];
-        (vcpu.sleeps, vcpu.slept_burst_ns) = (100, 2 * MS);
-        vcpu.wakes_together[0] = 30;
-        vcpu.wakes_together[1] = 10;
-        (vcpu.stolen_ns, vcpu.run_ns[0]) = (20 * MS, 70 * MS);
+        let mut vcpu = VcpuStats {
+            wakes: [10, 20, 10],
+            wake_wait_ns: [0, 3 * MS, MS],
+            wakes_together: [30, 10, 0, 0, 0, 0, 0, 0],
+            sleeps: 100,
+            slept_burst_ns: 2 * MS,
+            stolen_ns: 20 * MS,
+            run_ns: [70 * MS, 0, 0, 0],
+            ..VcpuStats::default()
+        };
         vcpu.counters[intf::VAWARE_GATHER_KEPT as usize] = 30;
         vcpu.counters[intf::VAWARE_GATHER_SPILLED as usize] = 10;
         let delta = Stats { vcpus: vec![vcpu] };
