@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers peers bundle clean
+.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers peers bundle instances fuzz clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -21,7 +21,7 @@ help: ## List the targets
 	@echo
 	@echo "  FOR=20s make run shortens the run; VAWARE_LAB_KERNELS names a folder with lab kernels."
 
-# ready-build, ready-lab, ready-test, ready-eval and ready-fresh install what misses.
+# ready-build, ready-packages, ready-lab, ready-test, ready-eval and ready-fresh install what misses.
 ready-%:
 	@deploy/setup.sh $*
 
@@ -36,6 +36,9 @@ test: ready-test build lint test-unit test-vm ## Build, and run all tests: lint,
 
 build: ready-build ## Build the scheduler: target/release/scx_vaware
 	@cargo build --release --locked
+
+packages: ready-packages ## Build .deb, .rpm, tarball and container image in target/packages
+	@deploy/packages/build.sh
 
 # Root may have no cargo, so this does not build. DESTDIR stages a package.
 PREFIX ?= /usr/local
@@ -71,9 +74,14 @@ sim: ready-build ## Fuzz the scheduler on a simulated kernel and host, and count
 	target/release/sim fuzz --seeds $(SEEDS)
 	target/release/sim scale
 
+# Properties whose names begin with any_ hold for whatever a parser, a map or a client may hand over.
+CASES ?= 10000
+fuzz: ready-build ## Give parsers, maps and the HTTP server CASES=n random inputs each
+	PROPTEST_CASES=$(CASES) cargo test --release --locked -p probers -p userspace -p scx_vaware any_
+
 # A VM by virtual time takes one core of this machine, and no notice of what else that does.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
-test-vm: ready-test build ## Run the tests in lab VMs
+test-vm: ready-test build packages ## Run the tests in lab VMs
 	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
 
 test-long: ready-test build ## Run the tests in lab VMs by wall time, and others that take long
@@ -127,7 +135,10 @@ peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfl
 		cargo install --locked scx_lavd@1.1.4 scx_bpfland@1.1.4 scx_cosmos@1.1.7
 
 bundle: ready-eval build ## Write one file about this VM to send back: doctor, probe, a short comparison
-	@exec $(AS_ROOT) eval/bundle
+	@exec $(AS_ROOT) eval/bundle $(if $(PROVIDER),--provider '$(PROVIDER)') $(if $(INSTANCE),--instance '$(INSTANCE)')
+
+instances: ready-eval ## Write docs/results/instances.md from the bundles in docs/results/bundles
+	@eval/bundle --page docs/results/instances.md
 
 clean: ## Remove what was built; results of `make eval` stay
 	cargo clean

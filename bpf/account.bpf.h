@@ -39,6 +39,8 @@ static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cp
 	}
 	if (s) {
 		s->stolen_ns += elapsed_ns - run_ns;
+		if (account_normal(class))
+			s->lost_ns += elapsed_ns - run_ns;
 		if (class < VAWARE_NR_CLASSES)
 			s->run_ns[class] += run_ns;
 	}

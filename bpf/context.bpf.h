@@ -82,10 +82,6 @@ struct bvs_ctx {
 /* rescue.bpf.c */
 struct rescue_ctx {
 	u32 from; /* number + 1 of the vCPU to whose queue it has been sent */
-	/* Waits that the trial is to be told of, [1] with rescue. */
-	u64 trial_wait_ns[2];
-	u32 trial_wakes[2];
-	u64 reported_epoch; /* the last of which the trial was told */
 };
 
 /* ivh.bpf.c */
@@ -142,18 +138,6 @@ struct bvs_task {
 	u64 predicted_ns; /* wait that it expects; 0: it has not chosen */
 };
 
-/* rescue.bpf.c: one task. */
-struct rescue_task {
-	u32 arm; /* 1: it was woken on an idle vCPU without rescue, 2: with; 0: else */
-};
-
-/* ivh.bpf.c: one task in the trial. */
-struct ivh_task_ctx {
-	u32 on;	      /* ivh was on in its present epoch */
-	u64 since_ns; /* when it was first seen in that, without having slept since; 0: never */
-	u64 burst_ns; /* its burst then */
-};
-
 /* One task. Written by the vCPU that holds its runqueue lock. */
 struct task_ctx {
 	u64 vtime;     /* relative to the vclock of `vcpu` */
@@ -165,8 +149,6 @@ struct task_ctx {
 	u32 migrated;	/* moved by a policy since it last slept */
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
 	struct bvs_task bvs;
-	struct rescue_task rescue;
-	struct ivh_task_ctx ivh;
 	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };
 

@@ -40,28 +40,35 @@ enum vaware_policy {
 	VAWARE_POLICY_GATHER = 1 << 6,
 };
 
-/* What a policy on trial (ivh, rescue) has shown so far. */
+#define VAWARE_NR_POLICIES 7 /* bits from 0 on */
+
+/* What a policy has shown so far (policy/governor.h). */
 enum vaware_verdict {
 	VAWARE_TRIAL_OPEN, /* too little: it is on for a part of the time */
 	VAWARE_TRIAL_WINS, /* tasks are better off with it: it is on, but for a look now and then */
 	VAWARE_TRIAL_LOSES, /* they are not: it is off, but for a look now and then */
 };
 
-/* What came of the last epochs of one kind. Only ivh counts them. */
-struct vaware_trial_arm {
-	u64 part;  /* ns; ivh: in which CPU-bound tasks ran; rescue: that wakees waited */
-	u64 whole; /* ivh: ns in which those had work; rescue: wakees */
-	u64 epochs;
-	u64 last_epoch;
+/* What policies are judged by, over all tasks of the VM that do normal work. */
+enum vaware_outcome {
+	VAWARE_OUTCOME_PROGRESS, /* the share that they get of the time in which they want to run */
+	VAWARE_OUTCOME_WAIT,	 /* how long latency-sensitive ones wait for a vCPU on average */
+	VAWARE_NR_OUTCOMES,
 };
 
-/* A policy on trial: variables `ivh_trial` and `rescue_trial`, written by any vCPU. */
+/* Outcomes of epochs, as logarithms to the base of 2, in 1/256. */
+struct vaware_epochs {
+	u64 count;
+	u64 sum;
+	u64 sum_sq; /* of their squares */
+};
+
+/* A policy in service: map `policy_trials`, by number of its bit. Written by governor.bpf.c. */
 struct vaware_trial {
-	struct vaware_trial_arm with;
-	struct vaware_trial_arm without;
-	u64 stop_ns; /* ivh: the last long stop of a CPU-bound task, or its last move; 0: none */
-	u32 verdict; /* enum vaware_verdict */
-	u32 busy;    /* somebody changes it (trial.bpf.h) */
+	struct vaware_epochs arms[2][VAWARE_NR_OUTCOMES]; /* [1] with the policy */
+	u64 acted_epoch; /* the last in which it decided something; 0: never */
+	u64 verdict;	 /* enum vaware_verdict */
+	u64 prior;	 /* the same: with what it begins; by the daemon, from an earlier run */
 };
 
 /* Task classes, by which waits and run time are told apart. */
@@ -189,16 +196,15 @@ struct vaware_stats {
 	u64 bvs_predicted_ns; /* sums over those waits that bvs has predicted */
 	u64 bvs_actual_ns;
 	u64 lock_wait_max_ns;
-	u64 ivh_run_ns[2];  /* of CPU-bound tasks in epochs of ivh's trial: without it, with it */
-	u64 ivh_wall_ns[2]; /* time in which they had work, in the same epochs */
-	u64 rescue_wait_ns[2]; /* of wakees in epochs of rescue's trial: without it, with it */
-	u64 rescue_wakes[2];   /* those wakees */
 	/* How work blocks; measured while retain or gather is on (blocking.bpf.h): */
 	u64 wakes[VAWARE_NR_TARGETS]; /* of tasks, by what the vCPU did to which they were sent */
 	u64 wake_wait_ns[VAWARE_NR_TARGETS];	     /* waits of those tasks */
 	u64 wakes_together[VAWARE_TOGETHER_BUCKETS]; /* those wake-ups, by how many came together */
 	u64 sleeps;				     /* bursts of tasks that ended */
 	u64 slept_burst_ns;			     /* their lengths */
+	/* For the governor, of normal work: */
+	u64 lost_ns;	   /* it waited for a vCPU, or that was stopped while it ran */
+	u64 latency_waits; /* in the histogram of the class LATENCY */
 };
 
 /* Where stolen time is read from (docs/detection.md). */

@@ -9,38 +9,9 @@
 #include "near.bpf.h"
 #include "queue.bpf.h"
 #include "rwc.bpf.h"
-#include "trial.bpf.h"
 #include "wakeup.bpf.h"
 
 #include "policy/ivh.h"
-
-struct vaware_trial ivh_trial;
-
-/* Return the verdict with which the trial begins. */
-static u32 first_verdict(void)
-{
-	return steal_source == VAWARE_STEAL_KVM ? VAWARE_TRIAL_OPEN : VAWARE_TRIAL_LOSES;
-}
-
-void ivh_init(void)
-{
-	ivh_trial.verdict = first_verdict();
-}
-
-/* Tell the trial of a stop, or a move, at @now. */
-static void note_stop(u64 now)
-{
-	if (!trial_enter(&ivh_trial))
-		return;
-	ivh_trial_stop(&ivh_trial, first_verdict(), now);
-	trial_leave(&ivh_trial);
-}
-
-/* Return true if tasks may be harvested at @now. */
-static bool ivh_on(u64 now)
-{
-	return policy_on(VAWARE_POLICY_IVH) && ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
-}
 
 /* Source: take the claim back from the target that @v has asked. */
 static void ivh_forget(s32 cpu, struct vcpu_ctx *v)
@@ -104,46 +75,6 @@ static void ivh_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 othe
 	count(VAWARE_IVH_ASKED);
 }
 
-/* Tell the trial what @t obtained in the epoch that it was seen in first at t->ivh.since_ns. */
-static void add_sample(const struct task_ctx *t, u64 now)
-{
-	u64 run_ns = t->burst_ns - t->ivh.burst_ns, wall_ns = time_delta(now, t->ivh.since_ns);
-	u64 epoch = trial_epoch(t->ivh.since_ns);
-	struct vaware_stats *s = stats_here();
-
-	if (!s || !ivh_trial_counts(ivh_trial.stop_ns, now))
-		return;
-	if (ivh_in_epoch(epoch, ivh_trial.verdict) != t->ivh.on)
-		return; /* the verdict has changed within the epoch */
-	if (!trial_enter(&ivh_trial))
-		return;
-	s->ivh_run_ns[t->ivh.on & 1] += run_ns;
-	s->ivh_wall_ns[t->ivh.on & 1] += wall_ns;
-	ivh_trial_add(t->ivh.on ? &ivh_trial.with : &ivh_trial.without, run_ns, wall_ns, epoch);
-	ivh_trial.verdict = ivh_trial_verdict(
-		&ivh_trial, steal_source == VAWARE_STEAL_KVM ? IVH_MARGIN : IVH_MARGIN_BEATS);
-	trial_leave(&ivh_trial);
-}
-
-void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
-{
-	u64 since_ns = t->ivh.since_ns, stop_ns = v->activity.long_preemption_ns;
-
-	if (!policy_on(VAWARE_POLICY_IVH) || v->run.class != VAWARE_CLASS_THROUGHPUT ||
-	    is_pinned(p))
-		return;
-	if (stop_ns && !time_before(stop_ns, v->run.started_ns) &&
-	    time_before(ivh_trial.stop_ns, stop_ns))
-		note_stop(stop_ns);
-	if (since_ns && trial_epoch(since_ns) == trial_epoch(now))
-		return;
-	if (since_ns)
-		add_sample(t, now);
-	t->ivh.on = ivh_in_epoch(trial_epoch(now), ivh_trial.verdict);
-	t->ivh.since_ns = now;
-	t->ivh.burst_ns = t->burst_ns;
-}
-
 /* @task, which is @p, may leave @cpu: find it a target, and ask that if it is time to. */
 static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
 		     const struct vaware_activity *a, u64 now)
@@ -184,7 +115,7 @@ __noinline int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 no
 	struct task_ctx *t = task_ctx_of(p);
 	struct ivh_task task = { .hazard_1024 = 1024 };
 
-	if (!a || !v || !t || !ivh_on(now) || !a->last_preemption_ns)
+	if (!a || !v || !t || !policy_on(VAWARE_POLICY_IVH) || !a->last_preemption_ns)
 		return 0;
 	task.stop_ns = v->activity.stop_ns;
 	task.class = v->run.class;
@@ -218,7 +149,6 @@ s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now
 		a = activity_of(cpu);
 		if (a) /* or success would silence the timer that it depends on */
 			activity_note_long_preemption(v, a, now);
-		note_stop(now);
 		count(VAWARE_IVH_MOVED);
 		return other;
 	}

@@ -7,16 +7,6 @@
 
 #include "context.bpf.h"
 
-/* Begin the trial: open by a steal clock only. */
-__hidden void ivh_init(void);
-
-/*
- * At ticks of @p, which runs on @v at @now: when an epoch of the trial has ended, and it is
- * CPU-bound and may be harvested, take down what it obtained in it.
- */
-__hidden void ivh_measure(const struct task_struct *p, struct task_ctx *t, const struct vcpu_ctx *v,
-			  u64 now);
-
 /*
  * Source, at ticks and beats of vCPU @cpu while it runs @p: ask another vCPU to wake if @p had
  * better leave before this one is stopped. Global: the verifier checks it once.

@@ -3,7 +3,7 @@
  * scx_vaware, the kernel half: its state, its start and end, and the table of what is done where.
  */
 #include "activity.bpf.h"
-#include "ivh.bpf.h"
+#include "governor.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
 
@@ -12,7 +12,6 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 const volatile u32 nr_vcpus = 1;
-const volatile u64 wait_bound_ns = NS_PER_S;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 const volatile bool activity_on = true;
 const volatile bool log_activity = false;
@@ -20,6 +19,7 @@ const volatile bool queued_wakeup = false;
 
 u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;
+u64 wait_bound_ns = NS_PER_S;
 u32 hints_flags;
 u64 hints_until_jiffies;
 
@@ -56,8 +56,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 	scx_bpf_put_cpumask(online);
 	if (err)
 		return err;
-	ivh_init();
-	return rescue_init();
+	err = governor_init();
+	return err ? err : rescue_init();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

@@ -247,7 +247,7 @@ static s32 wake_on_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, stru
 			u64 now)
 {
 	u64 deadline = begin_wait(p, t, cpu, v, now);
-	bool in_reach = rescue_wakee(t, v, now);
+	bool in_reach = rescue_wakee(v, now);
 	s32 at;
 
 	wakeup_begin(cpu, v, now);

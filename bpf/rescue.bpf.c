@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Rescue (policy/rescue.h): the wake-ups that a vCPU watches, the second vCPU that is woken when
- * the first has not begun to run in time, and the trial of that. The timer is pinned to the vCPU of
- * the waker: the one that is woken may be stopped.
+ * Rescue (policy/rescue.h): the wake-ups that a vCPU watches, and the second vCPU that is woken
+ * when the first has not begun to run in time. The timer is pinned to the vCPU of the waker: the
+ * one that is woken may be stopped.
  */
 #include "bvs.bpf.h"
 #include "cost.bpf.h"
 #include "near.bpf.h"
 #include "rescue.bpf.h"
 #include "rwc.bpf.h"
-#include "trial.bpf.h"
 #include "wakeup.bpf.h"
 
 #include "policy/rescue.h"
-
-static u64 late_until_ns; /* until then rescue has something to do: its trial goes on */
-struct vaware_trial rescue_trial;
 
 struct rescue_slot {
 	u64 claimed_ns; /* of the vCPU that is watched: unchanged while it has not run */
@@ -44,21 +40,10 @@ static struct rescue_timer *rescue_timer_of(s32 cpu)
 	return bpf_map_lookup_elem(&vcpu_hedges, &key);
 }
 
-bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now)
+bool rescue_wakee(const struct vcpu_ctx *v, u64 now)
 {
-	bool late, on;
-
-	t->rescue.arm = 0;
-	if (!policy_on(VAWARE_POLICY_RESCUE))
-		return false;
-	late = rescue_in_reach(wakeup_expected_ns(v, now), wake_typical_ns);
-	if (late)
-		put_off(&late_until_ns, now);
-	if (!time_before(now, late_until_ns))
-		return false;
-	on = rescue_in_epoch(trial_epoch(now), rescue_trial.verdict);
-	t->rescue.arm = 1 + on;
-	return late && on;
+	return policy_on(VAWARE_POLICY_RESCUE) &&
+	       rescue_in_reach(wakeup_expected_ns(v, now), wake_typical_ns);
 }
 
 /* Have the timer @h run out @within_ns after @now, unless it does sooner. */
@@ -187,32 +172,6 @@ __noinline int rescue_makes_way(s32 cpu)
 			return true;
 	}
 	return false;
-}
-
-void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s, u64 wait_ns,
-			u64 now)
-{
-	u32 with = t->rescue.arm == 2;
-	struct vaware_trial *trial = &rescue_trial;
-
-	t->rescue.arm = 0;
-	s->rescue_wait_ns[with] += wait_ns;
-	s->rescue_wakes[with]++;
-	if (v->rescue.reported_epoch == trial_epoch(now))
-		return;
-	v->rescue.trial_wait_ns[with] += wait_ns;
-	if (++v->rescue.trial_wakes[with] < RESCUE_TRIAL_BATCH)
-		return;
-	if (!trial_enter(trial)) /* the batch goes on to the next wake-up */
-		return;
-	trial_add(with ? &trial->with : &trial->without, v->rescue.trial_wait_ns[with],
-		  v->rescue.trial_wakes[with], RESCUE_TRIAL_MAX);
-	v->rescue.trial_wait_ns[with] = 0;
-	v->rescue.trial_wakes[with] = 0;
-	v->rescue.reported_epoch = trial_epoch(now);
-	trial->verdict = trial_verdict(trial->verdict, &trial->without, &trial->with, RESCUE_MARGIN,
-				       RESCUE_TRIAL_MIN);
-	trial_leave(trial);
 }
 
 /* NEAR_SECOND: how soon a vCPU takes over from @n->cpu: idle, or with best-effort work only. */

@@ -10,11 +10,8 @@
 /* Prepare the timers of all vCPUs. Return 0, or a negative error. */
 int rescue_init(void);
 
-/*
- * Return true if @t, which wakes on @v at @now, is to be within reach of others meanwhile. Its wait
- * counts in the trial while there are vCPUs for which that matters.
- */
-__hidden bool rescue_wakee(struct task_ctx *t, const struct vcpu_ctx *v, u64 now);
+/* Return true if a task that wakes on @v at @now is to be within reach of others meanwhile. */
+__hidden bool rescue_wakee(const struct vcpu_ctx *v, u64 now);
 
 /* Watch the wake-up of @target, which began at @now, from this vCPU. */
 __hidden void rescue_watch(s32 target, u64 now);
@@ -46,17 +43,5 @@ __hidden bool rescue_leaves_to(s32 victim, const struct vcpu_ctx *v, s32 cpu, u6
  * here waits for another vCPU near it. Global: the verifier checks it once.
  */
 int rescue_makes_way(s32 cpu);
-
-/* Take down for the trial that @t, which is in it, waited for @wait_ns, until now, for @v. */
-__hidden void rescue_measure_arm(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
-				 u64 wait_ns, u64 now);
-
-/* The same of any task. */
-static inline void rescue_measure(struct task_ctx *t, struct vcpu_ctx *v, struct vaware_stats *s,
-				  u64 wait_ns, u64 now)
-{
-	if (t->rescue.arm)
-		rescue_measure_arm(t, v, s, wait_ns, now);
-}
 
 #endif /* VAWARE_RESCUE_BPF_H */

@@ -4,6 +4,7 @@
  */
 #include "account.bpf.h"
 #include "blocking.bpf.h"
+#include "governor.bpf.h"
 #include "ivh.bpf.h"
 #include "rescue.bpf.h"
 #include "wakeup.bpf.h"
@@ -31,12 +32,15 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 	if (blocking_measured())
 		blocking_ran(t, wait_ns);
 	bucket = account_wait_bucket(wait_ns);
-	rescue_measure(t, v, s, wait_ns, now);
 	if (class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
 	s->switches++;
 	s->wait_hist[class][bucket]++;
 	s->wait_ns[class] += wait_ns;
+	if (class == VAWARE_CLASS_LATENCY)
+		s->latency_waits++;
+	if (account_normal(class))
+		s->lost_ns += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
 }
@@ -108,7 +112,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		activity_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
-	ivh_measure(p, t, v, v->run.charged_ns);
+	governor_look(v, v->run.charged_ns);
 	ivh_consider(p, cpu, v->run.charged_ns);
 	if (rescue_makes_way(cpu)) {
 		scx_bpf_task_set_slice(p, 0);
@@ -149,7 +153,6 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
-		t->ivh.since_ns = 0;
 	}
 }
 

@@ -12,15 +12,18 @@
 
 /* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
 extern const volatile u32 nr_vcpus;	  /* nr_cpu_ids: possible vCPUs, offline ones included */
-extern const volatile u64 wait_bound_ns;  /* no runnable task waits longer for an active vCPU */
 extern const volatile u32 steal_source;	  /* enum vaware_steal_source */
 extern const volatile bool activity_on;	  /* off to measure what detection costs */
 extern const volatile bool log_activity;  /* preemptions go to the activity log */
 extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate what wakes */
 
 /* Set after load by the daemon. */
-extern u64 tick_ns;  /* 1 s / HZ */
-extern u64 policies; /* bits of enum vaware_policy; changes at run time */
+extern u64 tick_ns;	  /* 1 s / HZ */
+extern u64 policies;	  /* bits of enum vaware_policy; changes at run time */
+extern u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU; likewise */
+
+/* Policies that are not used at present, as they do not pay; written by governor.bpf.c. */
+extern u64 resting;
 
 /* vCPUs that run best-effort work; kept by run.bpf.c. */
 extern u32 best_effort_vcpus;
@@ -36,7 +39,7 @@ struct {
 /* Return true if @policy is on. Only the file of a policy asks this about it. */
 static inline bool policy_on(enum vaware_policy policy)
 {
-	return policies & policy;
+	return policies & ~resting & policy;
 }
 
 /* Return the statistics of @cpu. */

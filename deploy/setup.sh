@@ -7,6 +7,8 @@
 set -euo pipefail
 
 readonly RUST_MIN=1.91 CLANG_MIN=18 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
+readonly GO_MIN=1.21 NFPM_VERSION=v2.45.2 HELM_VERSION=v3.20.2 KUBECONFORM_VERSION=v0.7.0
+readonly KUBERNETES_VERSION=v1.34.1 SECCOMP_VERSION=v0.3.0
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
@@ -18,13 +20,14 @@ readonly tools=$repo/target/tools
 
 usage() {
     cat <<END
-Usage: deploy/setup.sh build|lab|test|eval|fresh [--check]
+Usage: deploy/setup.sh build|packages|lab|test|eval|fresh [--check]
        deploy/setup.sh --print-clang
 
-Installs what misses, and does nothing when everything is there. build, lab and test include those before.
+Installs what misses, and does nothing when everything is there. packages and lab include build; test includes all three.
   build          compilers and libraries for the scheduler
+  packages       nfpm and umoci, for make packages
   lab            QEMU, virtiofsd, Python and load generators for VMs with shaped vCPUs
-  test           linters; ruff $RUFF_VERSION goes to target/tools/bin
+  test           linters, helm and others; what the distribution has no package of goes to target/tools/bin
   eval           build, and the workloads of eval/compare (without QEMU: for the machine compared on)
   fresh          debootstrap and archive keys, for deploy/test-fresh.sh
   --check        only tell what misses
@@ -103,6 +106,15 @@ has_prometheus() { { has prometheus && has promtool; } || "$tools/prometheus/usr
 
 has_ruff() { [ "$("$tools/bin/ruff" --version)" = "ruff $RUFF_VERSION" ]; }
 
+has_go() {
+    local version
+    version=$(go version | sed -nE 's/.* go([0-9.]+).*/\1/p')
+    [ -n "$version" ] && [ "$(printf '%s\n' "$GO_MIN" "$version" | sort -V | head -n1)" = "$GO_MIN" ]
+}
+
+# has_go_tool NAME VERSION: in target/tools/bin, by what is written in it.
+has_go_tool() { go version -m "$tools/bin/$1" | grep -qE "^\s+mod\s.*\s$2(\s|$)"; }
+
 has_rust() {
     local version
     version=$(cargo --version | cut -d' ' -f2) || return
@@ -127,6 +139,14 @@ zlib headers|zlib1g-dev|has_lib zlib
 zstd headers|libzstd-dev|has_lib libzstd
 libseccomp headers|libseccomp-dev|has_lib libseccomp
 certificates, to download crates|ca-certificates|compgen -G '/etc/ssl/certs/*.crt'
+END
+}
+
+needs_packages() {
+    cat <<END
+Go $GO_MIN or newer, to build what follows|GO|has_go
+nfpm $NFPM_VERSION in target/tools/bin (.deb and .rpm)|GO_TOOLS|has_go_tool nfpm $NFPM_VERSION
+umoci (container image)|umoci|has umoci
 END
 }
 
@@ -157,6 +177,7 @@ needs_load() {
 Python 3.11 or newer as /usr/bin/python3|python3|/usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 numpy for /usr/bin/python3|python3-numpy|has_python_module numpy
 scipy for /usr/bin/python3|python3-scipy|has_python_module scipy
+jsonschema for /usr/bin/python3|python3-jsonschema|has_python_module jsonschema
 hackbench and cyclictest (rt-tests)|rt-tests|has hackbench && has cyclictest
 sysbench|sysbench|has sysbench
 stress-ng|stress-ng|has stress-ng
@@ -188,6 +209,13 @@ ruff $RUFF_VERSION in target/tools/bin|RUFF|has_ruff
 Prometheus and promtool|PROMETHEUS|has_prometheus
 curl|curl|has curl
 systemd (as PID 1 of a lab VM)|systemd|[ -x /lib/systemd/systemd ]
+rpm|rpm|has rpm
+crun (containers in a lab VM)|crun|has crun
+helm $HELM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool helm $HELM_VERSION
+kubeconform $KUBECONFORM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool kubeconform $KUBECONFORM_VERSION
+schemas of Kubernetes $KUBERNETES_VERSION in target/tools/kubernetes|KUBERNETES|[ -d "$tools/kubernetes/$KUBERNETES_VERSION" ]
+seccomp profile of containers $SECCOMP_VERSION in target/tools/seccomp|SECCOMP|[ -e "$tools/seccomp/$SECCOMP_VERSION.json" ]
+YAML for /usr/bin/python3|python3-yaml|has_python_module yaml
 END
 }
 
@@ -276,7 +304,8 @@ ordinary_packages() {
         VIRTIOFSD) if apt_has virtiofsd; then echo virtiofsd; fi ;;
         RUFF) if ! has_python_module ensurepip; then echo python3-venv; fi ;;
         PERF) if apt_has linux-perf; then echo linux-perf; else echo linux-tools-generic; fi ;;
-        PROMETHEUS) ;;
+        PROMETHEUS | GO_TOOLS | KUBERNETES | SECCOMP) ;;
+        GO) if go_suffices; then echo golang-go; fi ;;
         UBUNTU_KEYRING) if apt_has ubuntu-archive-keyring; then echo ubuntu-archive-keyring; fi ;;
         *) echo "$package" ;;
         esac
@@ -288,6 +317,13 @@ system_qemu_suffices() {
     local major
     major=$(apt-cache madison qemu-system-x86 2>/dev/null | sed -nE '1s/[^|]*\| *([0-9]+:)?([0-9]+).*/\2/p')
     [ "$distribution" != debian ] || [ "${major:-0}" -ge "$QEMU_WANTED" ]
+}
+
+# True when the system's sources have Go as wanted. A newer one, if a tool asks for it, Go downloads itself.
+go_suffices() {
+    local version
+    version=$(apt-cache madison golang-go 2>/dev/null | sed -nE '1s/[^|]*\| *([0-9]+:)?([0-9]+\.[0-9]+).*/\2/p')
+    [ "$(printf '%s\n' "$GO_MIN" "${version:-0}" | sort -V | head -n1)" = "$GO_MIN" ]
 }
 
 # install_from_backports PACKAGE: from the backports suite of the mirror in use, by an apt run that has its own source
@@ -336,6 +372,38 @@ install_ruff() {
     run_logged "install ruff $RUFF_VERSION" "$tools/bin/pip" install --quiet "ruff==$RUFF_VERSION"
 }
 
+# Those that miss, by the module proxy that Go is set to.
+install_go_tools() {
+    local name module
+    for name in nfpm helm kubeconform; do
+        case $name in
+        nfpm) module=github.com/goreleaser/nfpm/v2/cmd/nfpm@$NFPM_VERSION ;;
+        helm) module=helm.sh/helm/v3/cmd/helm@$HELM_VERSION ;;
+        kubeconform) module=github.com/yannh/kubeconform/cmd/kubeconform@$KUBECONFORM_VERSION ;;
+        esac
+        if [[ " ${missing_purposes[*]} " != *" $name v"* ]]; then continue; fi
+        run_logged "build $name" env GOBIN="$tools/bin" GOFLAGS=-buildvcs=false go install "$module"
+    done
+}
+
+# What Kubernetes' API takes, and what the runtimes of containers allow, is in Go modules alone.
+download_module() { run_logged "download $1" env -C "$work" go mod download "$1@$2"; }
+
+install_kubernetes_schemas() {
+    local specs
+    download_module k8s.io/kubernetes "$KUBERNETES_VERSION"
+    specs=$(go env GOMODCACHE)/k8s.io/kubernetes@$KUBERNETES_VERSION/api/openapi-spec/v3
+    run_logged 'copy the schemas of Kubernetes' install -D -m 644 -t "$tools/kubernetes/$KUBERNETES_VERSION" \
+        "$specs/api__v1_openapi.json" "$specs/apis__apps__v1_openapi.json"
+}
+
+install_seccomp_profile() {
+    download_module github.com/moby/profiles/seccomp "$SECCOMP_VERSION"
+    run_logged 'copy the seccomp profile' install -D -m 644 \
+        "$(go env GOMODCACHE)/github.com/moby/profiles/seccomp@$SECCOMP_VERSION/default.json" \
+        "$tools/seccomp/$SECCOMP_VERSION.json"
+}
+
 # Unpacked only: the package would start a server on this machine.
 install_prometheus() {
     cd "$work"
@@ -345,7 +413,17 @@ install_prometheus() {
 }
 
 # True when more misses than what a user can install alone.
-needs_root() { [ "${missing_packages[*]}" != RUFF ] || ! has_python_module ensurepip; }
+needs_root() {
+    local package
+    for package in "${missing_packages[@]}"; do
+        case $package in
+        RUFF) has_python_module ensurepip || return 0 ;;
+        GO_TOOLS | KUBERNETES | SECCOMP) has_go || return 0 ;;
+        *) return 0 ;;
+        esac
+    done
+    return 1
+}
 
 install_missing() {
     local packages services
@@ -366,6 +444,10 @@ install_missing() {
     if misses VIRTIOFSD && ! has_virtiofsd; then install_virtiofsd_from_qemu_common; fi
     if misses PERF && ! perf version >/dev/null 2>&1; then link_perf; fi
     if misses RUFF; then install_ruff; fi
+    if misses GO && ! go_suffices; then install_from_backports golang-go; fi
+    if misses GO_TOOLS; then install_go_tools; fi
+    if misses KUBERNETES; then install_kubernetes_schemas; fi
+    if misses SECCOMP; then install_seccomp_profile; fi
     if misses PROMETHEUS; then install_prometheus; fi
 }
 
@@ -414,7 +496,7 @@ tell_old_qemu() {
 groups=() check=no
 for argument in "$@"; do
     case $argument in
-    build | lab | test | eval | fresh) groups+=("$argument") ;;
+    build | packages | lab | test | eval | fresh) groups+=("$argument") ;;
     --check) check=yes ;;
     --print-clang)
         find_clang || say_end $EXIT_UNAVAILABLE "No clang $CLANG_MIN or newer is here. Run: deploy/setup.sh build"
@@ -440,6 +522,7 @@ group=${groups[0]}
 needs() {
     case $group in fresh) needs_fresh && return ;; esac
     needs_build
+    case $group in packages | test) needs_packages ;; esac
     case $group in lab | test) needs_lab ;; esac
     case $group in test) needs_test ;; esac
     case $group in eval) needs_load && needs_eval ;; esac

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[1]
-TARGETS = ["run", "build", "test", "lint", "test-unit", "test-vm", "test-long", "test-fresh"]
-TARGETS += ["sim", "eval", "eval-report", "results", "papers", "peers", "bundle"]
+TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long"]
+TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "peers", "bundle"]
+TARGETS += ["instances", "fuzz"]
 
 
 def commands(*arguments):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Metrics, alerts and dashboard as Prometheus and its tools see them; no VM is needed."""
 
+import functools
 import json
 import re
 from pathlib import Path
@@ -9,7 +10,7 @@ import pytest
 
 from prometheus_tools import REPO, fetch, prometheus, promtool, query, simulated
 
-DASHBOARD = REPO / "deploy/grafana-dashboard.json"
+DASHBOARDS = sorted((REPO / "deploy").glob("grafana-*.json"))
 RULES = "deploy/prometheus-rules.yml"
 RULES_TESTS = "deploy/prometheus-rules.test.yml"
 OURS = re.compile(r"\b(?:scx_vaware|process)_[a-z_]+\b")
@@ -30,11 +31,51 @@ def exported(target) -> set[str]:
 
 
 def expressions() -> list[str]:
-    """The dashboard's queries, its variables replaced."""
-    dashboard = json.loads(DASHBOARD.read_text())
-    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
-    asked += [annotation["expr"] for annotation in dashboard["annotations"]["list"]]
-    return [e.replace("$__rate_interval", "5m").replace("$instance", ".+") for e in asked]
+    """The dashboards' queries, their variables replaced."""
+    asked = []
+    for dashboard in map(json.loads, (path.read_text() for path in DASHBOARDS)):
+        panels = dashboard["panels"]
+        asked += [target["expr"] for panel in panels for target in panel.get("targets", [])]
+        asked += [annotation["expr"] for annotation in dashboard["annotations"]["list"]]
+    replaced = {"$__rate_interval": "5m", "$instance": ".+", "$job": ".+"}
+    return [functools.reduce(lambda e, r: e.replace(*r), replaced.items(), e) for e in asked]
+
+
+def test_panels_have_places_and_numbers_of_their_own():
+    assert len(DASHBOARDS) == 2
+    for dashboard in map(json.loads, (path.read_text() for path in DASHBOARDS)):
+        taken = set()
+        numbers = [panel["id"] for panel in dashboard["panels"]]
+        assert len(numbers) == len(set(numbers)), dashboard["title"]
+        for panel in dashboard["panels"]:
+            place = panel["gridPos"]
+            assert place["x"] + place["w"] <= 24, panel["title"]
+            columns = range(place["x"], place["x"] + place["w"])
+            rows = range(place["y"], place["y"] + place["h"])
+            cells = {(x, y) for x in columns for y in rows}
+            assert not taken & cells, panel["title"]
+            taken |= cells
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_each_panel_of_a_well_vm_shows_something(path, target, tmp_path):
+    """Prometheus answers each query of a table or a number, but those about what is wrong."""
+    dashboard = json.loads(path.read_text())
+    asked = {
+        target["expr"]
+        for panel in dashboard["panels"]
+        if panel["type"] in ("stat", "table")
+        for target in panel["targets"]
+    }
+    with prometheus(target, tmp_path) as server:
+        for expression in asked & set(expressions_of_a_well_vm(asked)):
+            replaced = expression.replace("$__rate_interval", "5m").replace("$instance", ".+")
+            assert query(server, replaced.replace("$job", ".+"))
+
+
+def expressions_of_a_well_vm(asked):
+    """Those that do not look for what is wrong, which a well VM does not have."""
+    return [e for e in asked if not re.search(r"(== 0|> 0)$", e)]
 
 
 def test_promtool_accepts_the_metrics(target):
@@ -55,9 +96,8 @@ def test_every_alert_is_tested_to_fire():
 
 
 def test_alerts_and_dashboard_ask_for_series_that_exist(exported):
-    variables = [
-        v.get("definition", "") for v in json.loads(DASHBOARD.read_text())["templating"]["list"]
-    ]
+    dashboards = [json.loads(path.read_text()) for path in DASHBOARDS]
+    variables = [v.get("definition", "") for d in dashboards for v in d["templating"]["list"]]
     for text in [
         *expressions(),
         *variables,

@@ -72,6 +72,17 @@ def test_reload_tells_what_is_on(guest):
     wait_until_shown(guest, "StatusText", "on: rescue$")
 
 
+def test_the_journal_knows_how_much_a_line_matters(guest):
+    start(guest)
+    guest.run(f"echo 'polices = []' >{HERE}/scx_vaware.toml", LIMIT_S)
+    assert guest.run("systemctl reload scx_vaware", LIMIT_S).rc == 0
+    warnings = f"journalctl -u {UNIT} -p warning..warning -o cat --no-pager"
+    guest.run(f"until {warnings} | grep -q '^configuration unchanged'; do sleep 1; done", LIMIT_S)
+    guest.run(f"echo >{HERE}/scx_vaware.toml", LIMIT_S)
+    everything = guest.run(f"journalctl -u {UNIT} -o cat --no-pager", LIMIT_S).output
+    assert "<4>" not in everything and "scx_vaware: enabled" in everything
+
+
 def test_it_outlives_a_broken_pipe_and_a_restart_of_the_journal(guest):
     start(guest)
     before = shown(guest, "MainPID")["MainPID"]

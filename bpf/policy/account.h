@@ -62,6 +62,12 @@ static inline u32 account_class(bool best_effort, bool own_vcpu_kthread, u64 bur
 	return burst_ns < LATENCY_BURST_NS ? VAWARE_CLASS_LATENCY : VAWARE_CLASS_THROUGHPUT;
 }
 
+/* Return true if tasks of @class do normal work. */
+static inline bool account_normal(u32 class)
+{
+	return class == VAWARE_CLASS_LATENCY || class == VAWARE_CLASS_THROUGHPUT;
+}
+
 /*
  * Return the class by which a task of @class waits for a vCPU; @by_work: a CPU-bound task has woken
  * it. What a computation wakes is part of that, and no more urgent, where a timer or a device wakes

@@ -8,7 +8,6 @@
 #define VAWARE_POLICY_IVH_H
 
 #include "../intf.h"
-#include "trial.h"
 #include "tunables.h"
 
 /* A running task that might leave. */
@@ -65,71 +64,6 @@ enum ivh_answer {
 	IVH_LATE,    /* its word is too old, or it gave none in time */
 	IVH_USELESS, /* the task has gone, or has only just come */
 };
-
-/*
- * Return true if tasks are harvested in @epoch, after @verdict (enum vaware_verdict). It is open by
- * a steal clock only.
- */
-static inline bool ivh_in_epoch(u64 epoch, u32 verdict)
-{
-	const struct trial_odds odds = {
-		.open_64 = 32,
-		.losing_64 = 4,
-		.winning_64 = 60,
-		.seed = 0x51ed270b,
-	};
-
-	return trial_is_on(epoch, verdict, &odds);
-}
-
-/*
- * Return true if what tasks obtain at @now says something of harvesting: the last stop that it may
- * evade, or has evaded, was at @stop_ns (0: never). What comes long after that is as good without.
- */
-static inline bool ivh_trial_counts(u64 stop_ns, u64 now)
-{
-	return stop_ns && (s64)(now - stop_ns) < (s64)IVH_QUIET_NS;
-}
-
-/*
- * Note in @trial a stop, or a move, at @now. The first one after a quiet time tells of another host
- * than the one that was judged: all begins anew, with @verdict.
- */
-static inline void ivh_trial_stop(struct vaware_trial *trial, u32 verdict, u64 now)
-{
-	if (!ivh_trial_counts(trial->stop_ns, now)) {
-		trial->with = (struct vaware_trial_arm){};
-		trial->without = (struct vaware_trial_arm){};
-		trial->verdict = verdict;
-	}
-	trial->stop_ns = now;
-}
-
-/*
- * Add to @arm of the trial what a task ran within @wall_ns in @epoch; by late stamps it may seem
- * more. Epochs are counted, for what many tasks obtain in the same one is a single observation.
- */
-static inline void ivh_trial_add(struct vaware_trial_arm *arm, u64 run_ns, u64 wall_ns, u64 epoch)
-{
-	arm->part += run_ns < wall_ns ? run_ns : wall_ns;
-	arm->whole += wall_ns;
-	if (arm->last_epoch == epoch)
-		return;
-	arm->last_epoch = epoch;
-	if (++arm->epochs <= IVH_TRIAL_MAX)
-		return;
-	arm->part /= 2;
-	arm->whole /= 2;
-	arm->epochs /= 2;
-}
-
-/* Return the verdict on @trial. */
-static inline u32 ivh_trial_verdict(const struct vaware_trial *trial, u32 margin)
-{
-	if (trial->with.epochs < IVH_TRIAL_MIN || trial->without.epochs < IVH_TRIAL_MIN)
-		return trial->verdict;
-	return trial_verdict(trial->verdict, &trial->with, &trial->without, margin, 1);
-}
 
 /*
  * Return what the source does at @now about a target that was asked at @asked_ns and was awake at

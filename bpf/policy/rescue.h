@@ -7,7 +7,6 @@
 #define VAWARE_POLICY_RESCUE_H
 
 #include "../intf.h"
-#include "trial.h"
 #include "tunables.h"
 
 /*
@@ -63,23 +62,6 @@ static inline bool rescue_worth_a_move(u64 wake_ns, u64 stops_ns)
 static inline u64 rescue_again_ns(u64 age_ns, u64 after_ns)
 {
 	return age_ns / 4 > after_ns ? age_ns / 4 : after_ns;
-}
-
-/*
- * Return true if wakees are rescued in @epoch, after @verdict (enum vaware_verdict). Rescue loses
- * where vCPUs are late because they are too many for their cores: the one that comes to help keeps
- * the other from its core.
- */
-static inline bool rescue_in_epoch(u64 epoch, u32 verdict)
-{
-	const struct trial_odds odds = {
-		.open_64 = 48,
-		.losing_64 = 4,
-		.winning_64 = 63, /* a wait behind a stopped vCPU is long */
-		.seed = 0x2545f491,
-	};
-
-	return trial_is_on(epoch, verdict, &odds);
 }
 
 #endif

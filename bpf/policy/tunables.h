@@ -208,30 +208,47 @@
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 
-/* Epochs that a verdict on harvesting needs of both kinds, and that are remembered. */
-#define IVH_TRIAL_MIN 4
-#define IVH_TRIAL_MAX 16
-
-/* After so long without a long stop of a CPU-bound task, the next one begins the trial anew. */
-#define IVH_QUIET_NS (3 * NS_PER_S)
+/*
+ * Epochs of both kinds that a verdict needs if the difference is clear, after which one that is not
+ * counts as none, and that are remembered: a second or two of each kind.
+ */
+#define TRIAL_EPOCHS_MIN 4
+#define TRIAL_EPOCHS_ENOUGH 12
+#define TRIAL_EPOCHS_MAX 24
 
 /*
- * To win, harvesting has to give tasks one in so many more of the time than they have without: what
- * is measured is right to a twentieth by a steal clock, and few epochs are noisy. By late beats a
- * task that moves often seems to run for a fifth longer than it does.
+ * Square of the standard errors by which a difference is clear. It is looked at after each epoch,
+ * so 2 would be passed by chance every few seconds.
  */
-#define IVH_MARGIN 5
-#define IVH_MARGIN_BEATS 3
+#define TRIAL_SURE_SQ (4 * 4)
+
+/* How much epochs differ at least, in 1/256 of an octave: few may be alike by chance. */
+#define EPOCH_NOISE_256 16ULL
+
+/* An epoch with less work, or fewer wake-ups, says nothing. */
+#define EPOCH_WORK_MIN_NS (TRIAL_EPOCH_NS / 16)
+#define EPOCH_WAKES_MIN 8
+
+/* A policy that has done nothing for so many epochs is not judged: one that has lost tries less. */
+#define TRIAL_ACTED_EPOCHS 64
+
+/* After so long with nothing wrong there are no epochs; what is wrong then is judged anew. */
+#define TRIAL_QUIET_NS (3 * NS_PER_S)
+
+/* An epoch that has lasted so long is ended by another vCPU: that of the timer is stopped. */
+#define TRIAL_LOST_NS (4 * TRIAL_EPOCH_NS)
+
+/* A loss from which a policy is switched off, in 1/256 of an octave: 9 %. */
+#define HARM_256 32
 
 /*
- * Wake-ups that a verdict on rescue needs of both kinds, and that are remembered. Of each vCPU one
- * batch counts in an epoch, or a burst of them would decide.
+ * To win, harvesting has to give tasks a fifth more of the time than they have without: it moves
+ * tasks, of which the caches are not measured. By late beats a task that moves often seems to run
+ * for a fifth longer than it does: then a third. Rescue has to save a quarter of the wait. In 1/256
+ * of an octave.
  */
-#define RESCUE_TRIAL_MIN 512
-#define RESCUE_TRIAL_MAX 4096
-#define RESCUE_TRIAL_BATCH 16
-
-/* To win, rescue has to save wakees one in so many of the time that they wait with it. */
-#define RESCUE_MARGIN 4
+#define IVH_GAIN_256 67
+#define IVH_GAIN_BEATS_256 106
+#define RESCUE_GAIN_256 82
 
 #endif

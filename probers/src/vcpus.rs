@@ -4,6 +4,9 @@
 use std::fs;
 use std::path::Path;
 
+/// The most that Linux can be built for (CONFIG_NR_CPUS_RANGE_END on x86).
+const NR_CPUS_MAX: u32 = 8192;
+
 /// Why the list of vCPUs could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum VcpuListError {
@@ -49,13 +52,17 @@ fn read_list(path: &Path) -> Result<Vec<u32>, VcpuListError> {
         .ok_or(VcpuListError::Malformed { path: shown, text })
 }
 
-/// Parse the kernel's list format, such as `0-3,8`; ascending, so that "3-0" is refused.
+/// Parse the kernel's list format, such as `0-3,8`; ascending, so that "3-0" is refused, and so are
+/// more vCPUs than Linux can have.
 pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut vcpus: Vec<u32> = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if first > last || vcpus.last().is_some_and(|previous| *previous >= first) {
+        if first > last
+            || last >= NR_CPUS_MAX
+            || vcpus.last().is_some_and(|previous| *previous >= first)
+        {
             return None;
         }
         vcpus.extend(first..=last);
@@ -65,6 +72,8 @@ pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -74,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused() {
-        for text in ["3-0", "0,0", "a", "1-", "-1", "2,1"] {
+        for text in ["3-0", "0,0", "a", "1-", "-1", "2,1", "0-8192", "0-4294967295"] {
             assert_eq!(parse_list(text), None, "{text}");
         }
     }
@@ -83,6 +92,16 @@ mod tests {
     fn ids_cover_offline_vcpus_beyond_a_gap() {
         let vcpus = Vcpus { possible: vec![0, 1, 6], online: vec![0] };
         assert_eq!(vcpus.nr_ids(), 7);
+    }
+
+    proptest! {
+        #[test]
+        fn any_list_is_ascending_and_bounded(text in prop_oneof!["[0-9,-]{0,24}", any::<String>()]) {
+            if let Some(vcpus) = parse_list(&text) {
+                prop_assert!(vcpus.is_sorted_by(|one, next| one < next));
+                prop_assert!(vcpus.last().is_none_or(|last| *last < NR_CPUS_MAX));
+            }
+        }
     }
 
     #[test]

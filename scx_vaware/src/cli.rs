@@ -11,6 +11,7 @@ use userspace::failure::Failure;
 
 use crate::doctor::DoctorOptions;
 use crate::flags::Flags;
+use crate::package_files::PackageFilesOptions;
 use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
@@ -61,6 +62,9 @@ pub enum Command {
     /// Examine whether it can run here, and whether it is worth it here. Exit codes as those of Nagios
     /// plugins: 0 fine, 1 warning, 2 critical, 3 not known.
     Doctor(DoctorOptions),
+    /// Write man pages and shell completions below a folder, for packages.
+    #[command(hide = true)]
+    PackageFiles(PackageFilesOptions),
 }
 
 /// What to do about the configuration.
@@ -78,7 +82,7 @@ pub enum ConfigCommand {
 /// Where the configuration comes from.
 #[derive(Args, Clone)]
 pub struct ConfigOptions {
-    /// Read this TOML file first; flags override it. SIGHUP reads its policies again.
+    /// Read this TOML file first; flags override it. SIGHUP reads it again.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -197,7 +201,8 @@ mod tests {
         assert!(
             shown.starts_with(
                 "policies = []\nwait_bound_ms = 300\npartial = false\nallow_quota = true\n\
-                 listen = \"off\"\nprobe_budget_percent = 0.5\n"
+                 monitor_only = false\nkill_switch = \"/run/scx_vaware/disable\"\n\
+                 ejections_max = 3\nstart_jitter_s = 0\nlisten = \"off\"\nprobe_budget_percent = 0.5\n"
             ),
             "{shown}"
         );

@@ -5,7 +5,9 @@ mod activity_log;
 mod cli;
 mod doctor;
 mod flags;
+mod journal;
 mod output;
+mod package_files;
 mod probe;
 mod run;
 mod screen;
@@ -43,6 +45,7 @@ fn execute(command: Command) -> Result<ExitCode, Failure> {
         Command::Probe(options) => return probe::run(&options),
         Command::Run(options) => run::run(&options)?,
         Command::Top(options) => top::top(&options)?,
+        Command::PackageFiles(options) => package_files::write(&options)?,
         Command::Config(ConfigCommand::Check { file }) => {
             Settings::read(&file)?;
             output::print(&format!("{}: correct\n", file.display()))?;

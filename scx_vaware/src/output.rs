@@ -5,8 +5,11 @@ use std::io::{ErrorKind, Write, stderr, stdout};
 
 use anyhow::{Context, anyhow};
 use serde::Serialize;
+use userspace::events::Priority;
 use userspace::failure::Failure;
 use userspace::text_file::plain;
+
+use crate::journal;
 
 /// Print `text`, as it is.
 ///
@@ -34,5 +37,5 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
 
 /// Say `text` on stderr, if anybody hears it.
 pub fn complain(text: impl std::fmt::Display) {
-    let _ = writeln!(stderr(), "scx_vaware: {text}");
+    let _ = stderr().write_all(journal::lines(Priority::Error, &text.to_string()).as_bytes());
 }

@@ -2,26 +2,35 @@
 //! `scx_vaware run`: load, say so, go round until an end, detach. Loads again where the end is none
 //! of the scheduler's faults.
 
+mod reload;
+mod stand_by;
+
 use std::mem::MaybeUninit;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use probers::hypervisor;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
 use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
+use userspace::events::Priority;
 use userspace::failure::Failure;
-use userspace::http::Server;
+use userspace::http::{Server, Serving};
+use userspace::obstacles;
 use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
 use userspace::restore::Restore;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::telemetry::{Cause, Telemetry};
-use userspace::{obstacles, reload};
+use userspace::text_file;
+use userspace::trials::Trial;
+use userspace::verdicts::Verdicts;
+use userspace::worth::Worth;
 
 use crate::cli::RunOptions;
 use crate::signals::Signals;
@@ -35,6 +44,10 @@ const NAP: Duration = Duration::from_millis(100);
 /// Time between two looks at the limits of cgroups.
 const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
 
+/// Time between two looks at what speaks against a scheduler. The kernel's own one is to be back
+/// within a second after the kill switch is on, and to detach takes some ms.
+const SWITCH_INTERVAL: Duration = Duration::from_millis(500);
+
 /// More ends within ten minutes that pauses explain are taken for stalls: a VM is not paused so
 /// often, and a stall must not hide.
 const PAUSE_ENDS_MAX: usize = 10;
@@ -44,6 +57,7 @@ struct Daemon<'a> {
     options: &'a RunOptions,
     /// In effect. Changed by a reload alone, not by loading the scheduler again.
     config: Config,
+    serving: Option<Serving>,
     signals: Signals,
     service: Service,
     telemetry: Arc<Telemetry>,
@@ -53,10 +67,27 @@ struct Daemon<'a> {
     cgroups_at: Instant,
     ejections: Ejections,
     restore: Restore,
+    verdicts: Verdicts,
+    /// Comparisons with the kernel's own scheduler, if they were asked for.
+    worth: Option<Worth>,
+    /// Kept through a turn of the kernel's own scheduler.
+    control: Option<Control>,
     loads: Backoff,
     pause_ends: Backoff,
+    /// Not to be loaded earlier than this.
+    load_at: Instant,
     /// When to end by itself.
     deadline: Option<Instant>,
+}
+
+/// Why the scheduler is no longer to run.
+enum Left {
+    /// The daemon is to end.
+    Over,
+    /// Something speaks against a scheduler.
+    StandBy,
+    /// The kernel has ended it.
+    Ended(End),
 }
 
 /// Run until a signal, the end of the given time, or an ejection.
@@ -65,51 +96,49 @@ struct Daemon<'a> {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
-    let facts = obstacles::check()?;
-    let cgroups = CpuCgroups::find();
-    if !config.allow_quota {
-        cgroups.check()?;
-    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
-    screen::cgroups(&cgroups).for_each(|note| outputs.tell(&note));
-    if let Some(note) = facts.tickless() {
-        outputs.tell(&format!("note: {note}"));
-    }
-
     let (restore, notes) = Restore::begin();
-    notes.iter().for_each(|note| outputs.tell(note));
-
+    notes.iter().for_each(|note| outputs.tell(Priority::Warning, note));
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let ejections = Ejections::from_env();
+    let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
+    let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
-    telemetry.cgroups(&cgroups);
-    if let Some(server) = server {
-        server.serve(Arc::clone(&telemetry)).context("serving metrics")?;
-    }
+    let serving = server
+        .map(|server| server.serve(Arc::clone(&telemetry)).context("serving metrics"))
+        .transpose()?;
+    let load_at = Instant::now() + stand_by::random_time(config.start_jitter);
     let mut daemon = Daemon {
         options,
         config,
+        serving,
         signals,
         service: Service::from_env(),
         telemetry,
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
-        cgroups,
+        cgroups: CpuCgroups::default(),
         cgroups_at: Instant::now(),
         ejections,
         restore,
+        verdicts,
+        worth,
+        control: None,
         loads: Backoff::default(),
         pause_ends: Backoff::default(),
+        load_at,
         deadline: None,
     };
     let ended = daemon.stay_loaded();
-    daemon.restore.undo_all().iter().for_each(|note| daemon.outputs.tell(note));
+    for note in daemon.restore.undo_all() {
+        daemon.outputs.tell(Priority::Warning, &note);
+    }
     daemon.outputs.close();
     ended
 }
@@ -117,24 +146,53 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
 impl Daemon<'_> {
     /// Load and run, and attach again after each end that is not final.
     fn stay_loaded(&mut self) -> Result<(), Failure> {
+        if self.stand_by()? {
+            return Ok(());
+        }
+        self.check_before_load()?;
         let mut storage = MaybeUninit::uninit();
-        let mut scheduler = Scheduler::start(&mut storage, &self.config, self.options.activity())?;
-        while let Some(end) = self.run_until_end(&mut scheduler)? {
+        let mut scheduler = Scheduler::start(
+            &mut storage,
+            &self.config,
+            self.options.activity(),
+            self.verdicts.priors(),
+        )?;
+        loop {
+            let end = match self.run_until_left(&mut scheduler)? {
+                Left::Over => break,
+                Left::StandBy => {
+                    let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
+                    scheduler.detach()?;
+                    self.keep(&trials);
+                    self.outputs.say(screen::end(&stats.total(), &trials));
+                    if self.stand_by()? {
+                        self.telemetry.stopping();
+                        return Ok(());
+                    }
+                    self.check_before_load()?;
+                    scheduler.steer(&self.config)?;
+                    scheduler.attach_again()?;
+                    continue;
+                }
+                Left::Ended(end) => end,
+            };
             let detached = scheduler.detach();
             let Some(cause) = self.cause_to_go_on(&end) else {
                 self.telemetry.stopping();
                 if matches!(end, End::Stalled(_) | End::Ejected(_)) {
                     self.ejections.add();
-                    self.outputs.tell(&format!("the kernel's report:\n{}", scheduler.report()));
+                    let report = format!("the kernel's report:\n{}", scheduler.report());
+                    self.outputs.tell(Priority::Error, &report);
                 }
                 return end.into_failure().map_or(Ok(()), Err);
             };
             self.telemetry.restarting(cause);
             let delay = self.loads.ended(Instant::now());
             if !delay.is_zero() {
-                self.outputs.tell(&format!("it is loaded again in {} s", delay.as_secs()));
+                let when = format!("it is loaded again in {} s", delay.as_secs());
+                self.outputs.tell(Priority::Notice, &when);
             }
-            if self.wait(delay)? {
+            if self.wait(delay)? || self.stand_by()? {
                 return Ok(());
             }
             detached?;
@@ -142,9 +200,26 @@ impl Daemon<'_> {
         }
         self.service.stopping();
         self.telemetry.stopping();
-        let stats = scheduler.stats()?;
+        let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
         scheduler.stop()?;
-        self.outputs.say(screen::end(&stats.total()));
+        self.keep(&trials);
+        self.outputs.say(screen::end(&stats.total(), &trials));
+        Ok(())
+    }
+
+    /// Whether the kernel and the operator's limits let it be loaded; what will not hold is said.
+    fn check_before_load(&mut self) -> Result<(), Failure> {
+        let facts = obstacles::check()?;
+        self.cgroups = CpuCgroups::find();
+        self.cgroups_at = Instant::now();
+        if !self.config.allow_quota {
+            self.cgroups.check()?;
+        }
+        screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(Priority::Warning, &note));
+        if let Some(note) = facts.tickless() {
+            self.outputs.tell(Priority::Warning, &format!("note: {note}"));
+        }
+        self.telemetry.cgroups(&self.cgroups);
         Ok(())
     }
 
@@ -152,7 +227,7 @@ impl Daemon<'_> {
     fn cause_to_go_on(&mut self, end: &End) -> Option<Cause> {
         match end {
             End::Restart => {
-                self.outputs.tell("the kernel asks for a restart");
+                self.outputs.tell(Priority::Notice, "the kernel asks for a restart");
                 Some(Cause::Asked)
             }
             End::Stalled(why) => {
@@ -160,16 +235,18 @@ impl Daemon<'_> {
                 self.pause_ends.ended(Instant::now());
                 let (seconds, nr) = (pause.as_secs(), self.pause_ends.recent());
                 if nr > PAUSE_ENDS_MAX {
-                    self.outputs.tell(&format!(
+                    let news = format!(
                         "the VM was paused for {seconds} s, the {nr}th time in ten minutes that this \
                          has ended the scheduler; it stays down"
-                    ));
+                    );
+                    self.outputs.tell(Priority::Error, &news);
                     return None;
                 }
-                self.outputs.tell(&format!(
+                let news = format!(
                     "the VM was paused for {seconds} s, which the kernel took for a stall ({why}); \
                      the scheduler is loaded again"
-                ));
+                );
+                self.outputs.tell(Priority::Warning, &news);
                 Some(Cause::Pause)
             }
             End::Ejected(_) | End::Dismissed(_) => None,
@@ -191,17 +268,23 @@ impl Daemon<'_> {
         self.signals.stop() || self.deadline.is_some_and(|at| Instant::now() >= at)
     }
 
-    /// Go round. Return why the scheduler ended, `None` if it is to end. The time to run begins when
-    /// it is first enabled, and goes on over a restart.
-    fn run_until_end(&mut self, scheduler: &mut Scheduler<'_>) -> Result<Option<End>, Failure> {
-        self.telemetry.running(scheduler.counters()?, scheduler.announced());
-        self.outputs.say(screen::start(scheduler, &self.config));
-        self.tell_ready(&[]);
+    /// The time to run begins when the scheduler is first enabled, or the daemon first stands by,
+    /// and goes on over a restart.
+    fn begin_to_count_time(&mut self) {
         if self.deadline.is_none() {
             self.deadline = self.options.run_for.map(|time| Instant::now() + time);
         }
+    }
 
-        let mut control = Control::new(Probing::new(self.config.probing.clone()));
+    /// Go round. Return why to stop that.
+    fn run_until_left(&mut self, scheduler: &mut Scheduler<'_>) -> Result<Left, Failure> {
+        self.telemetry.running(scheduler.counters()?, scheduler.announced());
+        self.outputs.say(screen::start(scheduler, &self.config));
+        self.tell_ready(&[]);
+        self.begin_to_count_time();
+
+        let new_control = || Control::new(Probing::new(self.config.probing.clone()));
+        let mut control = self.control.take().unwrap_or_else(new_control);
         let mut next_round = Instant::now();
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {
@@ -214,19 +297,23 @@ impl Daemon<'_> {
                 [self.deadline, next_line].into_iter().flatten().fold(next_round, Instant::min);
             let left = wake_at.saturating_duration_since(Instant::now());
             let naps = self.outputs.activity_log.is_some() || self.pauses.pauses().is_fresh();
-            self.signals.sleep(if naps { left.min(NAP) } else { left })?;
+            self.signals.sleep(left.min(if naps { NAP } else { SWITCH_INTERVAL }))?;
             if let Some(log) = &self.outputs.activity_log {
                 activity_log::drain(scheduler, log)?;
             }
 
             if let Some(end) = scheduler.end() {
-                return Ok(Some(end));
+                return Ok(Left::Ended(end));
             }
             if self.is_over() {
-                return Ok(None);
+                return Ok(Left::Over);
             }
-            if self.signals.take_reload() {
-                self.reload(scheduler);
+            if self.standby().is_some() {
+                self.control = Some(control);
+                return Ok(Left::StandBy);
+            }
+            if self.signals.take_reload() && self.reload(Some(scheduler)) {
+                control.probe_anew(Probing::new(self.config.probing.clone()));
             }
             let now = Instant::now();
             if next_line.is_some_and(|at| now >= at) {
@@ -242,56 +329,49 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for news in control.round(scheduler, &self.telemetry, &mut self.restore)? {
-            self.outputs.tell(&news);
+        for event in control.round(scheduler, &self.telemetry, &mut self.restore)? {
+            self.outputs.tell(event.priority, &event.text);
         }
         if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
             let found = CpuCgroups::find();
             let limited = found.newly_limited(&self.cgroups);
             if !limited.is_empty() {
-                self.outputs.tell(&screen::new_limits(&limited));
+                self.outputs.tell(Priority::Warning, &screen::new_limits(&limited));
             }
             self.telemetry.cgroups(&found);
             (self.cgroups, self.cgroups_at) = (found, Instant::now());
+            self.keep(&scheduler.trials()?);
         }
-        let lines_lost = self.outputs.tend();
-        self.telemetry.noticed(self.pauses.pauses(), lines_lost);
-        if self.telemetry.report().check().is_ok() {
-            self.service.well();
+        let trials = scheduler.trials()?;
+        for news in self.verdicts.news(&trials, Instant::now()) {
+            self.outputs.tell(news.priority, &news.text);
         }
+        self.look_after_outputs();
         Ok(())
     }
 
-    /// Read the configuration again and apply what can change at run time. A mistake changes
-    /// nothing; a key that cannot take effect is named.
-    fn reload(&mut self, scheduler: &mut Scheduler) {
-        self.service.reloading();
-        let read = self.options.config.read().and_then(|config| {
-            scheduler.set_policies(config.policies)?;
-            Ok(config)
-        });
-        let mut ignored = Vec::new();
-        match read {
-            Ok(config) => {
-                self.config.policies = config.policies;
-                ignored = reload::ignored_keys(&self.config, &config);
-                self.telemetry.reloaded(&self.config, ignored.len());
-                self.outputs.say(format!("scx_vaware: policies on: {}\n", self.config.policies));
-            }
-            Err(failure) => {
-                self.telemetry.reload_refused();
-                self.outputs.tell(&format!("configuration unchanged: {failure}"));
-            }
+    /// Keep verdicts for the next start.
+    fn keep(&mut self, trials: &[Trial]) {
+        if let Err(error) = self.verdicts.keep(trials) {
+            let news = format!(
+                "the verdicts on policies are not kept ({}); the next start begins without them",
+                text_file::plain(&error)
+            );
+            self.outputs.tell(Priority::Warning, &news);
         }
-        for key in &ignored {
-            self.outputs.tell(&format!(
-                "{key} was changed, but takes effect with the next start only; restart the daemon"
-            ));
-        }
-        self.tell_ready(&ignored);
     }
 
-    fn tell_ready(&self, ignored: &[String]) {
+    /// What is done once a second, with and without a scheduler.
+    fn look_after_outputs(&mut self) {
+        let lines_lost = self.outputs.tend();
+        self.telemetry.noticed(self.pauses.pauses(), lines_lost);
+        let report = self.telemetry.report();
+        if report.standby.is_some() || report.check().is_ok() {
+            self.service.well();
+        }
+    }
+
+    fn tell_ready(&self, ignored: &[&str]) {
         let mut status = format!("enabled; policies on: {}", self.config.policies);
         if !ignored.is_empty() {
             status += &format!("; a restart is needed for: {}", ignored.join(", "));

@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use intf::{CLASSES, COUNTERS};
+use intf::{CLASSES, COUNTERS, OUTCOMES};
 use probers::snapshot::VcpuSnapshot;
 use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
@@ -12,6 +12,7 @@ use userspace::kernel;
 use userspace::policy::POLICIES;
 use userspace::scheduler::Scheduler;
 use userspace::stats::{Stats, VcpuStats, wait_quantile_us, waits_of_all_classes};
+use userspace::trials::Trial;
 
 /// Add a line to a text, which cannot fail.
 macro_rules! line {
@@ -122,7 +123,7 @@ pub fn stats(delta: &Stats, elapsed: Duration, per_vcpu: bool) -> String {
 }
 
 /// The sums since load: the counters that moved, and the waits by class.
-pub fn end(total: &VcpuStats) -> String {
+pub fn end(total: &VcpuStats, trials: &[Trial]) -> String {
     let mut text = String::new();
     line!(text, "scx_vaware: disabled, the kernel's own scheduler is back");
     for (name, value) in COUNTERS.iter().zip(total.counters).filter(|(_, value)| *value > 0) {
@@ -150,30 +151,20 @@ pub fn end(total: &VcpuStats) -> String {
         micros(total.bvs_predicted_ns / 1000),
         micros(total.bvs_actual_ns / 1000),
     );
-    let ivh = |on: usize| match total.ivh_wall_ns[on] {
-        0 => "none".into(),
-        wall_ns => format!(
-            "{:.0} % of {}",
-            total.ivh_run_ns[on] as f64 * 100.0 / wall_ns as f64,
-            micros(wall_ns / 1000)
-        ),
-    };
-    line!(
-        text,
-        "  CPU-bound tasks ran for {} with ivh and for {} without, in epochs of its trial",
-        ivh(1),
-        ivh(0)
-    );
-    let rescue = |on: usize| match total.rescue_wakes[on] {
-        0 => "none".into(),
-        wakes => micros(total.rescue_wait_ns[on] / wakes / 1000),
-    };
-    line!(
-        text,
-        "  waits on idle vCPUs: {} on average with rescue, {} without, in epochs of its trial",
-        rescue(1),
-        rescue(0)
-    );
+    for trial in trials {
+        let gains = OUTCOMES.iter().zip(trial.outcomes).filter_map(|(outcome, seen)| {
+            Some(format!(", {outcome} {:.2} times as good", seen.gain_ratio?))
+        });
+        let gains: String = gains.collect();
+        if !gains.is_empty() {
+            line!(
+                text,
+                "  {}, in epochs with and without it: {}{gains}",
+                trial.policy,
+                trial.verdict
+            );
+        }
+    }
     line!(text, "  longest spinlock wait over 1 ms: {}", micros(total.lock_wait_max_ns / 1000));
     text
 }

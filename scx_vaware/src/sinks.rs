@@ -13,6 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use userspace::events::Priority;
+
+use crate::journal;
+
 /// Texts that wait to be written.
 const QUEUE: usize = 1024;
 
@@ -144,8 +148,8 @@ impl Outputs {
     }
 
     /// Say something that an operator should know.
-    pub fn tell(&self, sentence: &str) {
-        self.err.write(format!("scx_vaware: {sentence}\n"));
+    pub fn tell(&self, priority: Priority, sentence: &str) {
+        self.err.write(journal::lines(priority, sentence));
     }
 
     /// Say which outputs have begun to fail or to work, where that can be read. Return how many
@@ -154,7 +158,7 @@ impl Outputs {
         let Self { out, err, activity_log } = self;
         let news_of_err = err.news().map(|news| format!("scx_vaware: {news}\n"));
         for news in [out.news(), activity_log.as_mut().and_then(Sink::news)].into_iter().flatten() {
-            err.write(format!("scx_vaware: {news}\n"));
+            err.write(journal::lines(Priority::Warning, &news));
         }
         if let Some(news) = news_of_err {
             out.write(news);

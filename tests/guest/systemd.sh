@@ -7,18 +7,21 @@ repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 
 # The host's root is read-only, and what is enabled on the host is not wanted here.
 mount -t tmpfs -o mode=755 units /etc/systemd/system
+mount -t tmpfs -o mode=755 state /var/lib # for StateDirectory=
 mkdir -p /run/systemd/system /run/systemd/journald.conf.d
 echo "0123456789abcdef0123456789abcdef" >/run/machine-id
 mount --bind /run/machine-id /etc/machine-id
-cp "$repo/deploy/scx_vaware.service" /etc/systemd/system/
-mkdir -p /etc/systemd/system/scx_vaware.service.d
 # The checkout's program and configuration are put where the test says.
-cat >/etc/systemd/system/scx_vaware.service.d/here.conf <<END
+if [ "${UNIT-}" != none ]; then
+    cp "$repo/deploy/scx_vaware.service" /etc/systemd/system/
+    mkdir -p /etc/systemd/system/scx_vaware.service.d
+    cat >/etc/systemd/system/scx_vaware.service.d/here.conf <<END
 [Service]
 ExecStart=
 ExecStart=/run/vaware/scx_vaware run --config /run/vaware/scx_vaware.toml
 END
-mkdir /run/vaware
+    mkdir /run/vaware
+fi
 cat >/run/systemd/system/lab.target <<END
 [Unit]
 Description=The lab

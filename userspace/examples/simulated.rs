@@ -5,19 +5,23 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread;
+use std::time::Instant;
 
 use anyhow::Context;
 use userspace::http::{Content, Server};
 use userspace::metrics::{Format, render};
-use userspace::simulated::sample;
+use userspace::simulated::{pass, sample};
 
 struct Simulated {
     nr_vcpus: u32,
+    started: Instant,
 }
 
 impl Content for Simulated {
     fn metrics(&self, format: Format) -> String {
-        render(sample(self.nr_vcpus), format)
+        let mut sample = sample(self.nr_vcpus);
+        pass(&mut sample, self.started.elapsed());
+        render(sample, format)
     }
 
     fn health(&self) -> Result<(), String> {
@@ -31,7 +35,7 @@ fn main() -> anyhow::Result<()> {
     let address: SocketAddr = arguments.next().context("say where, as ADDR:PORT")?.parse()?;
     let server = Server::bind(address)?;
     println!("{}", server.address()?);
-    server.serve(Arc::new(Simulated { nr_vcpus }))?;
+    server.serve(Arc::new(Simulated { nr_vcpus, started: Instant::now() }))?;
     loop {
         thread::park();
     }

@@ -79,9 +79,11 @@ impl Activity {
         let idle_now_ns = if is_idle { now_ns.saturating_sub(raw.since_ns) } else { 0 };
         let median_of = |kind: u32| median(&raw.spans[kind as usize]);
         Self {
-            idle: Duration::from_nanos(raw.idle_ns + idle_now_ns),
+            idle: Duration::from_nanos(raw.idle_ns.saturating_add(idle_now_ns)),
             stolen_waking: Duration::from_nanos(raw.wake_stolen_ns),
-            stolen_by_beats: Duration::from_nanos(raw.beats_stolen_ns + raw.wake_stolen_ns),
+            stolen_by_beats: Duration::from_nanos(
+                raw.beats_stolen_ns.saturating_add(raw.wake_stolen_ns),
+            ),
             stolen_by_clock: Duration::from_nanos(raw.clock_stolen_ns),
             preemptions: u64::from(raw.preemptions),
             idle_periods: raw.idle_periods,
@@ -146,6 +148,8 @@ pub(crate) fn not_before(mut newer: Vec<Activity>, older: &[Activity]) -> Vec<Ac
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const MS: u64 = 1_000_000;
@@ -198,6 +202,35 @@ mod tests {
     fn buckets_are_half_octaves_from_33_us_on() {
         let starts = [0, 1, 2, 3, 35].map(span_start_ns);
         assert_eq!(starts, [0, 1 << 15, 3 << 14, 1 << 16, 1 << 32]);
+    }
+
+    /// Words as a map may hold them: of any value, the extreme ones often.
+    fn word() -> impl Strategy<Value = u64> {
+        prop_oneof![Just(0), Just(u64::MAX), Just(1 << 63), any::<u64>()]
+    }
+
+    proptest! {
+        #[test]
+        fn any_activity_has_sums_no_smaller_than_their_parts(
+            words in [word(), word(), word(), word(), word()], state: u32, preemptions: u32,
+            now_ns in word(), weights in proptest::collection::vec(any::<u32>(), 36),
+        ) {
+            let [since_ns, idle_ns, wake_stolen_ns, beats_stolen_ns, clock_stolen_ns] = words;
+            let mut raw = intf::vaware_activity {
+                since_ns, idle_ns, wake_stolen_ns, beats_stolen_ns, clock_stolen_ns, state,
+                preemptions, ..raw()
+            };
+            raw.spans[intf::VAWARE_SPAN_INACTIVE as usize].weights.copy_from_slice(&weights);
+            let activity = Activity::new(&raw, now_ns);
+            prop_assert!(activity.idle.as_nanos() >= u128::from(idle_ns));
+            prop_assert!(activity.stolen_by_beats >= activity.stolen_waking);
+            prop_assert!(activity.inactive_typical.is_none_or(|typical| typical.as_secs() <= 8));
+        }
+
+        #[test]
+        fn any_record_of_the_log_is_a_stop_or_none(record in proptest::collection::vec(any::<u8>(), 0..64)) {
+            prop_assert!(Gap::from_record(&record).is_none() || record.len() >= 24);
+        }
     }
 
     #[test]

@@ -117,7 +117,20 @@ fn read(path: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_line_of_mountinfo_is_a_hierarchy_or_none(
+            line in prop_oneof!["[ -~]{0,30}( - |-)(cgroup2?|[a-z]{0,4})[ a-z,]{0,12}", any::<String>()],
+        ) {
+            if let Some(root) = cpu_hierarchy(&line) {
+                prop_assert!(line.contains(" - ") && line.contains(&*root.to_string_lossy()));
+            }
+        }
+    }
 
     /// A hierarchy of folders that looks like one of cgroups, removed at the end.
     struct Tree(PathBuf);

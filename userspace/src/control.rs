@@ -10,6 +10,7 @@ use probers::snapshot::{CAPACITY_SCALE, Estimate, Group, Topology, VcpuSnapshot,
 use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
+use crate::events::{Event, Priority, Round, Watch};
 use crate::pace::PaceTaker;
 use crate::probing::Probing;
 use crate::restore::Restore;
@@ -37,6 +38,7 @@ pub struct Control {
     pace: PaceTaker,
     gathering: Gathering,
     retain: Retain,
+    watch: Watch,
     /// What the hypervisor claims of the topology, and of which online vCPUs it was read.
     claims: Claims,
     claimed_of: Vec<u32>,
@@ -55,13 +57,14 @@ impl Control {
             pace: PaceTaker::default(),
             gathering: Gathering::default(),
             retain: Retain::default(),
+            watch: Watch::default(),
             claims: Claims::default(),
             claimed_of: Vec::new(),
         }
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
-    /// What policies change of the system goes through `restore`. Return what is worth telling.
+    /// What policies change of the system goes through `restore`. Return what an operator should hear of.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.
@@ -70,7 +73,7 @@ impl Control {
         scheduler: &mut Scheduler,
         telemetry: &Telemetry,
         restore: &mut Restore,
-    ) -> anyhow::Result<Vec<String>> {
+    ) -> anyhow::Result<Vec<Event>> {
         let vcpus = Vcpus::read().ok();
         let online = vcpus.as_ref().map_or(&scheduler.vcpus().online, |vcpus| &vcpus.online);
         let elapsed_ns = self.loaded.elapsed().as_nanos() as u64;
@@ -97,8 +100,29 @@ impl Control {
         bans::account(&mut self.bans, held, &self.told, policies.bans());
         let open = self.told.iter().filter(|vcpu| !vcpu.banned() && !vcpu.parked).count();
         telemetry.blocking(open, self.retain.timeout());
+        let news = failed.iter().map(|failed| &failed.news).chain(&in_the_way);
+        let mut events: Vec<_> =
+            news.map(|news| Event::new(Priority::Warning, news.as_str())).collect();
+        events.extend(self.watch.round(&Round {
+            told: &self.told,
+            bans: &self.bans,
+            snapshot: snapshot.as_deref(),
+            topology_problem: self.probing.topology_problem(),
+        }));
         telemetry.beat(vcpus, snapshot, self.bans.clone(), &failed);
-        Ok(failed.into_iter().map(|failed| failed.news).chain(in_the_way).collect())
+        Ok(events)
+    }
+
+    /// Go round once without a scheduler. Return what an operator should hear of.
+    pub fn look_on(&mut self, telemetry: &Telemetry) -> Vec<Event> {
+        let failed = self.probing.tend(Instant::now());
+        telemetry.beat(Vcpus::read().ok(), self.probing.latest(), Bans::new(), &failed);
+        failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect()
+    }
+
+    /// Go on with other probers, which know nothing yet.
+    pub fn probe_anew(&mut self, probing: Probing) {
+        self.probing = probing;
     }
 
     /// The youngest snapshot, unless it is stale.

@@ -13,6 +13,7 @@ use libbpf_rs::{MapHandle, libbpf_sys};
 
 use crate::activity::{self, Activity};
 use crate::stats::{self, Stats};
+use crate::trials::{self, Trial};
 
 /// The program that [`read_clocks`] runs.
 const CLOCKS: &str = "vaware_read_clocks";
@@ -21,6 +22,7 @@ const CLOCKS: &str = "vaware_read_clocks";
 pub struct Counters {
     pub(crate) stats: MapHandle,
     pub(crate) activity: MapHandle,
+    pub(crate) trials: MapHandle,
     pub(crate) nr_vcpus: u32,
     /// The programs by name.
     pub(crate) programs: Vec<(String, OwnedFd)>,
@@ -43,6 +45,14 @@ impl Counters {
         let clocks = self.programs.iter().find(|(name, _)| name == CLOCKS);
         let (_, program) = clocks.context("no program reads the clocks: a fault of this build")?;
         activity::read(&self.activity, self.nr_vcpus, read_clocks(program.as_fd())?.sched_ns)
+    }
+
+    /// What was found out about each policy.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load.
+    pub fn trials(&self) -> anyhow::Result<Vec<Trial>> {
+        trials::read(&self.trials)
     }
 
     /// Run time and runs of each program, if the kernel measures them (`kernel.bpf_stats_enabled`).

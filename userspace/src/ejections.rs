@@ -25,6 +25,16 @@ impl Ejections {
         Self { file, count }
     }
 
+    /// Where they are on record, for people.
+    pub fn place(&self) -> String {
+        self.file.as_ref().map_or("nothing".into(), |file| file.display().to_string())
+    }
+
+    /// Look at the record again, which an operator may have taken away.
+    pub fn read_again(&mut self) {
+        *self = Self::read(self.file.take());
+    }
+
     /// There was one more.
     pub fn add(&mut self) {
         self.count += 1;
@@ -46,7 +56,8 @@ mod tests {
         assert_eq!(first.count, 0);
         first.add();
         first.add();
-        assert_eq!(Ejections::read(Some(file.clone())).count, 2);
+        first.read_again();
+        assert_eq!((first.count, Ejections::read(Some(file.clone())).count), (2, 2));
         let _ = fs::write(&file, "rubbish");
         assert_eq!(Ejections::read(Some(file.clone())).count, 0);
         let _ = fs::remove_file(file);

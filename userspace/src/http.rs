@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use http_body_util::Full;
@@ -20,7 +20,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use socket2::{Domain, Socket, Type};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, spawn_blocking};
 
@@ -90,11 +91,11 @@ impl Server {
         self.socket.local_addr()
     }
 
-    /// Serve `content` from a thread of its own until the process ends.
+    /// Serve `content` from a thread of its own until it is [stopped](Serving::stop).
     ///
     /// # Errors
     /// If there can be no such thread.
-    pub fn serve(self, content: Arc<impl Content>) -> std::io::Result<()> {
+    pub fn serve(self, content: Arc<impl Content>) -> std::io::Result<Serving> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(1)
@@ -106,8 +107,29 @@ impl Server {
             TcpListener::from_std(self.socket)?
         };
         let site = Arc::new(Site { content, pages: Default::default() });
-        let serve = move || runtime.block_on(accept(listener, site));
-        thread::Builder::new().name("metrics".into()).spawn(serve).map(|_| ())
+        let accepting = runtime.spawn(accept(listener, site));
+        let stop = accepting.abort_handle();
+        let serve = move || {
+            let _ = runtime.block_on(accepting);
+            // A page that is being rendered is not waited for.
+            runtime.shutdown_background();
+        };
+        let thread = thread::Builder::new().name("metrics".into()).spawn(serve)?;
+        Ok(Serving { stop, thread })
+    }
+}
+
+/// A server at work. Dropping it lets it go on.
+pub struct Serving {
+    stop: AbortHandle,
+    thread: JoinHandle<()>,
+}
+
+impl Serving {
+    /// Close the socket and all connections. The address is free afterwards.
+    pub fn stop(self) {
+        self.stop.abort();
+        let _ = self.thread.join();
     }
 }
 
@@ -128,7 +150,8 @@ async fn accept(listener: TcpListener, site: Arc<Site<impl Content>>) {
             continue;
         };
         let (site, asked) = (Arc::clone(&site), Arc::<AtomicBool>::default());
-        let conversation = converse(stream, site, Arc::clone(&asked));
+        let on_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let conversation = converse(stream, on_loopback, site, Arc::clone(&asked));
         let task = tokio::spawn(async move {
             let _ = tokio::time::timeout(CONNECTION_LIMIT, conversation).await;
         });
@@ -164,8 +187,12 @@ impl Connections {
     }
 }
 
-async fn converse(stream: TcpStream, site: Arc<Site<impl Content>>, asked: Arc<AtomicBool>) {
-    let on_loopback = stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    on_loopback: bool,
+    site: Arc<Site<impl Content>>,
+    asked: Arc<AtomicBool>,
+) {
     let answer = service_fn(|request: Request<Incoming>| {
         asked.store(true, Ordering::Relaxed);
         let site = Arc::clone(&site);
@@ -264,6 +291,10 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::Ipv4Addr;
 
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
     use super::*;
 
     struct Sick;
@@ -316,6 +347,71 @@ mod tests {
             let answer = ask(address, request)?;
             assert!(answer.split(' ').nth(1) == Some(&status.to_string()), "{request}: {answer}");
             assert!(answer.contains(text), "{request}: {answer}");
+        }
+        Ok(())
+    }
+
+    /// What is answered to these bytes, after which the client says no more.
+    fn answer(runtime: &tokio::runtime::Runtime, bytes: &[u8]) -> String {
+        let site = Arc::new(Site { content: Arc::new(Sick), pages: Default::default() });
+        runtime.block_on(async {
+            let (mut client, server) = duplex(1 << 16);
+            let _ = client.write_all(bytes).await;
+            let _ = client.shutdown().await;
+            converse(server, true, site, Arc::default()).await;
+            let mut answer = String::new();
+            let _ = client.read_to_string(&mut answer).await;
+            answer
+        })
+    }
+
+    /// Bytes in the manner of a request, right and wrong.
+    fn near_request() -> impl Strategy<Value = Vec<u8>> {
+        let line =
+            "(GET|HEAD|POST|\\PC{0,4})( |)(/|/metrics|/healthz|\\*|/[ -~]{0,8}) HTTP/(1.1|1.0|9)";
+        let host = "Host: ?(localhost(:[0-9]{0,5})?|\\[::1\\]|127.0.0.1|[ -~]{0,9})";
+        let header =
+            prop_oneof![host, "Accept: [ -~]{0,40}", "[ -~]{0,20}", "Content-Length: [0-9]{0,25}"];
+        (line, vec(header, 0..4), "(\r\n\r\n|\n\n|\r\n|)", vec(any::<u8>(), 0..8)).prop_map(
+            |(line, headers, end, body)| {
+                let mut lines = vec![line];
+                lines.extend(headers);
+                let mut bytes = lines.join("\r\n").into_bytes();
+                bytes.extend(end.bytes().chain(body));
+                bytes
+            },
+        )
+    }
+
+    #[test]
+    fn any_bytes_are_answered_by_http_or_by_nothing() -> std::io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let bytes = prop_oneof![4 => near_request(), 1 => vec(any::<u8>(), 0..200)];
+        let mut runner = proptest::test_runner::TestRunner::default();
+        let tested = runner.run(&bytes, |bytes| {
+            let answer = answer(&runtime, &bytes);
+            let status = answer.strip_prefix("HTTP/1.").and_then(|rest| rest.split(' ').nth(1));
+            let known = ["200", "400", "404", "405", "414", "421", "431", "503", "505"];
+            prop_assert!(
+                answer.is_empty() || status.is_some_and(|status| known.contains(&status)),
+                "{answer}"
+            );
+            Ok(())
+        });
+        tested.map_err(|why| std::io::Error::other(why.to_string()))
+    }
+
+    #[test]
+    fn an_address_is_free_when_its_server_has_stopped() -> std::io::Result<()> {
+        for _ in 0..20 {
+            let server = Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let Ok(server) = server else { return Err(ErrorKind::Other.into()) };
+            let address = server.address()?;
+            let serving = server.serve(Arc::new(Sick))?;
+            let _silent = std::net::TcpStream::connect(address)?;
+            assert!(Server::bind(address).is_err());
+            serving.stop();
+            assert!(Server::bind(address).is_ok());
         }
         Ok(())
     }

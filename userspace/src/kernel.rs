@@ -36,7 +36,10 @@ pub fn is_ours(name: &str) -> bool {
 
 /// The kernel's counts of events that the loaded scheduler met, by name; none on kernels before 6.15.
 pub fn events() -> Vec<(String, u64)> {
-    let text = read(&format!("{SCHED_EXT}/root/events")).unwrap_or_default();
+    parse_events(&read(&format!("{SCHED_EXT}/root/events")).unwrap_or_default())
+}
+
+fn parse_events(text: &str) -> Vec<(String, u64)> {
     let event = |line: &str| {
         let (name, count) = line.split_once(' ')?;
         Some((name.to_string(), count.trim().parse().ok()?))
@@ -80,7 +83,22 @@ fn read(path: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_events_are_read_or_left_out(text in prop_oneof!["(SCX_[A-Z]{1,4}( |)[0-9]{0,21}\n?){0,4}", any::<String>()]) {
+            prop_assert!(parse_events(&text).len() <= text.lines().count());
+        }
+
+        #[test]
+        fn any_clocks_give_a_tick_rate_of_linux(jiffies: u64, monotonic_ns: u64) {
+            let ns = tick_ns(jiffies, monotonic_ns);
+            prop_assert!(TICK_RATES.iter().any(|hz| 1_000_000_000 / hz == ns));
+        }
+    }
 
     #[test]
     fn tick_follows_from_the_two_clocks() {

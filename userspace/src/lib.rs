@@ -10,6 +10,7 @@ pub mod config;
 pub mod control;
 pub mod counters;
 pub mod ejections;
+pub mod events;
 pub mod failure;
 pub mod health;
 pub mod http;
@@ -28,10 +29,14 @@ pub mod scheduler;
 pub mod scrape;
 pub mod service;
 pub mod simulated;
+pub mod standby;
 pub mod stats;
 pub mod supervise;
 pub mod telemetry;
 pub mod text_file;
+pub mod trials;
+pub mod verdicts;
+pub mod worth;
 
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

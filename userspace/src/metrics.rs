@@ -7,6 +7,7 @@
 mod cost;
 mod health;
 mod page;
+mod policies;
 mod scheduling;
 mod vcpus;
 
@@ -22,6 +23,7 @@ use crate::bans::Bans;
 use crate::config::Config;
 use crate::health::Report;
 use crate::stats::Stats;
+use crate::trials::Trial;
 use page::Page;
 use probers::hypervisor::Announced;
 use probers::snapshot::VcpuSnapshot;
@@ -73,6 +75,8 @@ pub struct Sample {
     pub health: Report,
     /// The kernel half's counters; `None` while it is not loaded.
     pub stats: Option<Stats>,
+    /// What was found out about each policy; empty while the kernel half is not loaded.
+    pub trials: Vec<Trial>,
     /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
     pub activity: Vec<Activity>,
     pub bans: Bans,
@@ -124,6 +128,7 @@ impl Collector for Own {
         let mut page = Page::new(encoder, MAX_SERIES);
         health::encode(sample, &mut page)?;
         scheduling::encode(sample, &mut page)?;
+        policies::encode(sample, &mut page)?;
         cost::encode(sample, &mut page)?;
         vcpus::encode(sample, &mut page)?;
         page.finish()
@@ -172,7 +177,10 @@ fn classic(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+    use crate::scrape::Scrape;
     use crate::simulated::sample;
 
     #[test]
@@ -181,7 +189,11 @@ mod tests {
         for line in [
             "scx_vaware_state{state=\"running\"} 1.0",
             "scx_vaware_state{state=\"starting\"} 0.0",
-            "scx_vaware_vcpus{condition=\"online\"} 4.0",
+            "scx_vaware_vcpus{state=\"online\"} 4.0",
+            "scx_vaware_vcpus{state=\"offline\"} 0.0",
+            "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"wins\"} 1.0",
+            "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"open\"} 0.0",
+            "scx_vaware_kicks_total 4006.0",
             "# UNIT scx_vaware_vcpu_steal_seconds seconds",
             "scx_vaware_vcpu_steal_seconds_total{cpu=\"2\",state=\"waking\"} 20.0",
             "scx_vaware_vcpu_preemptions_total{cpu=\"2\"} 40002.0",
@@ -230,6 +242,36 @@ mod tests {
             let told = page.lines().find_map(|l| l.strip_prefix("scx_vaware_series_left_out "));
             let left_out: f64 = told.and_then(|text| text.parse().ok()).unwrap_or(-1.0);
             assert_eq!(left_out > 0.0, vcpus > 1024, "{left_out} left out at {vcpus} vCPUs");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_counters_of_the_kernel_half_give_a_page(
+            words in proptest::collection::vec(
+                prop_oneof![Just(0), Just(u64::MAX), Just(1 << 63), any::<u64>()], 8),
+            seconds in prop_oneof![Just(u64::MAX / 1_000_000_000), 0..1u64 << 40],
+            event in any::<String>(), count: u64,
+        ) {
+            let mut extreme = sample(2);
+            let mut words = words.into_iter().cycle();
+            for vcpu in extreme.stats.iter_mut().flat_map(|stats| &mut stats.vcpus) {
+                vcpu.counters.fill_with(|| words.next().unwrap_or(0));
+                vcpu.wait_hist.iter_mut().for_each(|w| w.fill_with(|| words.next().unwrap_or(0)));
+                vcpu.wait_ns.fill_with(|| words.next().unwrap_or(0));
+                vcpu.run_ns.fill_with(|| words.next().unwrap_or(0));
+                (vcpu.stolen_ns, vcpu.switches) = (u64::MAX, words.next().unwrap_or(0));
+            }
+            for activity in &mut extreme.activity {
+                activity.idle = Duration::from_secs(seconds);
+                activity.stolen_by_beats = Duration::from_secs(seconds);
+            }
+            extreme.kernel_events = vec![(event, count)];
+            let page = render(extreme, Format::Classic);
+            let read = Scrape::parse(&page);
+            prop_assert_eq!(read.family("scx_vaware_kernel_events_total").len(), 1);
+            prop_assert_eq!(read.family("scx_vaware_vcpu_run_seconds_total").len(), 2);
+            prop_assert!(!page.contains("NaN"));
         }
     }
 

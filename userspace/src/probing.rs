@@ -5,11 +5,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use probers::hypervisor;
 use probers::service::Service;
 use probers::snapshot::VcpuSnapshot;
 use probers::thread::monotonic_ns;
 use probers::vcap::Settings;
-use probers::vcap::passive::{Times, TimesSource};
+use probers::vcap::passive::{ProcStat, Times, TimesSource};
 use probers::vtop::watch::Watch;
 
 use crate::stats::Stats;
@@ -41,15 +42,30 @@ impl Probing {
     /// Probers that begin with the first call of [`tend`](Self::tend).
     pub fn new(settings: Settings) -> Self {
         let counted = Counted::default();
+        let source = counted.clone();
+        Self::with_source(settings, counted, move || Box::new(source.clone()))
+    }
+
+    /// The same without a scheduler to tell them of busy vCPUs: they go by the kernel's accounting.
+    pub fn on_their_own(settings: Settings) -> Self {
+        let steal_clock = hypervisor::announced().kvm_steal_clock;
+        let source = move || -> Box<dyn TimesSource> { Box::new(ProcStat::new(steal_clock)) };
+        Self::with_source(settings, Counted::default(), source)
+    }
+
+    fn with_source(
+        settings: Settings,
+        counted: Counted,
+        source: impl Fn() -> Box<dyn TimesSource> + 'static,
+    ) -> Self {
         let (interval, budget_ratio) = (settings.topology_interval, settings.budget_ratio);
         let topology = (budget_ratio > 0.0).then(|| {
             Supervised::new(PROBERS[1], move || {
                 Watch::start(interval, budget_ratio).map_err(|why| why.to_string())
             })
         });
-        let source = counted.clone();
         let capacity = Supervised::new(PROBERS[0], move || {
-            let begun = Service::start(settings.clone(), Box::new(source.clone()));
+            let begun = Service::start(settings.clone(), source());
             begun.map_err(|why| why.to_string())
         });
         Self { capacity, topology, counted }
@@ -63,6 +79,11 @@ impl Probing {
         let capacity = tend(&mut self.capacity, now);
         let topology = self.topology.as_mut().and_then(|topology| tend(topology, now));
         capacity.into_iter().chain(topology).collect()
+    }
+
+    /// Why the topology cannot be looked at, though its prober is at work.
+    pub fn topology_problem(&self) -> Option<String> {
+        self.topology.as_ref().and_then(Supervised::at_work)?.problem()
     }
 
     /// Tell the counters since load, `elapsed_ns` after it, and which vCPUs are online.

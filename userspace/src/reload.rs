@@ -3,17 +3,22 @@
 
 use crate::config::Config;
 
-/// The one key that takes effect at once.
-const POLICIES: &str = "policies";
+/// What comes of a configuration that was read while another one is in effect.
+#[derive(Debug, PartialEq)]
+pub struct Reload {
+    /// What is in effect from now on.
+    pub effect: Config,
+    /// Keys that were changed, and wait for a restart of the daemon.
+    pub ignored: Vec<&'static str>,
+}
 
-/// The keys in which `read` differs from what is in `effect`, and which wait for a restart.
-pub fn ignored_keys(effect: &Config, read: &Config) -> Vec<String> {
-    let table = |config: &Config| config.to_string().parse::<toml::Table>().unwrap_or_default();
-    let (effect, read) = (table(effect), table(read));
-    read.into_iter()
-        .filter(|(key, value)| key != POLICIES && effect.get(key) != Some(value))
-        .map(|(key, _)| key)
-        .collect()
+impl Reload {
+    /// The kernel takes the tasks of a scheduler, all or some, when it is attached. So `partial`
+    /// waits; all else is changed in place.
+    pub fn new(before: &Config, read: Config) -> Self {
+        let ignored = if read.partial == before.partial { vec![] } else { vec!["partial"] };
+        Self { effect: Config { partial: before.partial, ..read }, ignored }
+    }
 }
 
 #[cfg(test)]
@@ -22,17 +27,24 @@ mod tests {
 
     use super::*;
     use crate::config::Listen;
-    use crate::policy::PolicySet;
 
     #[test]
-    fn every_key_but_the_policies_waits_for_a_restart() -> Result<(), String> {
-        let none: PolicySet = "none".parse()?;
-        let effect = Config::default();
-        let mut read = Config { policies: none, ..effect.clone() };
-        assert_eq!(ignored_keys(&effect, &read), [""; 0]);
-        read.listen = Listen::Off;
+    fn what_waits_for_a_restart_is_named_and_all_else_is_in_effect() -> Result<(), String> {
+        let before = Config::default();
+        let mut read = Config {
+            policies: "none".parse()?,
+            wait_bound: Duration::from_secs(2),
+            listen: Listen::Off,
+            ..before.clone()
+        };
         read.probing.light_interval = Duration::from_secs(9);
-        assert_eq!(ignored_keys(&effect, &read), ["listen", "probe_light_ms"]);
+        let all = Reload::new(&before, read.clone());
+        assert_eq!(all, Reload { effect: read.clone(), ignored: vec![] });
+        let partial = Config { partial: true, ..read.clone() };
+        assert_eq!(
+            Reload::new(&before, partial),
+            Reload { effect: read, ignored: vec!["partial"] }
+        );
         Ok(())
     }
 }

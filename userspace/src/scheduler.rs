@@ -26,6 +26,8 @@ use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder, types};
 use crate::stats::{self, Stats};
+use crate::trials::{self, Trial};
+use crate::verdicts::Priors;
 use crate::{kernel, libbpf_log, obstacles};
 use hints::VcpuHints;
 
@@ -66,6 +68,8 @@ pub struct Scheduler<'a> {
     vcpus: Vcpus,
     announced: Announced,
     policies: PolicySet,
+    priors: Priors,
+    wait_bound: Duration,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -74,7 +78,8 @@ pub struct Scheduler<'a> {
 impl<'a> Scheduler<'a> {
     /// Load and attach the scheduler, and wait until the kernel says that it is enabled.
     ///
-    /// `storage` holds what the kernel object needs for as long as the scheduler lives.
+    /// `storage` holds what the kernel object needs for as long as the scheduler lives. The governor
+    /// begins with `priors`.
     ///
     /// # Errors
     /// Those of [`obstacles::check`]; otherwise what the kernel said. Nothing stays loaded.
@@ -82,6 +87,7 @@ impl<'a> Scheduler<'a> {
         storage: &'a mut MaybeUninit<OpenObject>,
         config: &Config,
         activity: ActivityOptions,
+        priors: Priors,
     ) -> Result<Self, Failure> {
         obstacles::check()?;
         let vcpus = Vcpus::read().context("finding the vCPUs")?;
@@ -90,7 +96,8 @@ impl<'a> Scheduler<'a> {
         libbpf_log::keep();
         let mut scheduler =
             Self::load(storage, config, activity, vcpus, announced).map_err(refused)?;
-        scheduler.set_policies(config.policies)?;
+        scheduler.steer(config)?;
+        scheduler.set_priors(priors)?;
         let Self { skel, fresh, .. } = &mut scheduler;
         let sections = (skel.maps.data_data.as_deref(), skel.maps.bss_data.as_deref());
         if let (Some(data), Some(bss)) = sections {
@@ -131,7 +138,8 @@ impl<'a> Scheduler<'a> {
     /// What the kernel said.
     pub fn attach_again(&mut self) -> Result<(), Failure> {
         self.forget()?;
-        self.set_policies(self.policies)?;
+        self.tell_policies_and_bound()?;
+        self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
         self.wait_until_enabled()
@@ -144,19 +152,21 @@ impl<'a> Scheduler<'a> {
         let maps = &mut self.skel.maps;
         **maps.data_data.as_mut().context("the object has no data section")? = data;
         **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
-        let by_vcpu: [&dyn MapCore; 6] = [
+        let emptied: [&dyn MapCore; 8] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
             &maps.vcpu_hints,
             &maps.beat_timers, // the kernel ends timers that are overwritten
             &maps.vcpu_hedges,
+            &maps.governors,
+            &maps.policy_trials,
         ];
-        for map in by_vcpu {
+        for map in emptied {
             let zero = vec![0; map.value_size() as usize];
-            for vcpu in 0..self.vcpus.nr_ids() {
-                map.update(&vcpu.to_ne_bytes(), &zero, MapFlags::ANY)
-                    .with_context(|| format!("emptying what was known of vCPU {vcpu}"))?;
+            for key in 0..map.max_entries() {
+                map.update(&key.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying entry {key} of {:?}", map.name()))?;
             }
         }
         Ok(())
@@ -185,7 +195,6 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
-        rodata.wait_bound_ns = config.wait_bound.as_nanos() as u64;
         rodata.steal_source = if announced.kvm_steal_clock {
             intf::VAWARE_STEAL_KVM
         } else {
@@ -217,6 +226,8 @@ impl<'a> Scheduler<'a> {
             vcpus,
             announced,
             policies: config.policies,
+            priors: Priors::default(),
+            wait_bound: config.wait_bound,
             tick_ns: 0,
             fresh: None,
         };
@@ -269,10 +280,27 @@ impl<'a> Scheduler<'a> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
-    /// Switch policies while the scheduler runs.
-    pub fn set_policies(&mut self, policies: PolicySet) -> anyhow::Result<()> {
-        self.data()?.policies = policies.bits();
-        self.policies = policies;
+    /// Go by another configuration from now on, as far as a scheduler that is loaded can
+    /// ([`crate::reload`]). One that is not attached is steered when it is.
+    ///
+    /// # Errors
+    /// If the object lacks the section: a fault of this program.
+    pub fn steer(&mut self, config: &Config) -> anyhow::Result<()> {
+        (self.policies, self.wait_bound) = (config.policies, config.wait_bound);
+        self.tell_policies_and_bound()
+    }
+
+    fn tell_policies_and_bound(&mut self) -> anyhow::Result<()> {
+        let (bits, bound_ns) = (self.policies.bits(), self.wait_bound.as_nanos() as u64);
+        let data = self.data()?;
+        (data.policies, data.wait_bound_ns) = (bits, bound_ns);
+        Ok(())
+    }
+
+    /// Tell the governor, before it begins, with what verdicts.
+    fn set_priors(&mut self, priors: Priors) -> anyhow::Result<()> {
+        trials::begin(&self.skel.maps.policy_trials, priors)?;
+        self.priors = priors;
         Ok(())
     }
 
@@ -313,6 +341,14 @@ impl<'a> Scheduler<'a> {
         activity::read(&self.skel.maps.vcpu_activity, self.vcpus.nr_ids(), now_ns)
     }
 
+    /// What was found out about each policy.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn trials(&self) -> anyhow::Result<Vec<Trial>> {
+        trials::read(&self.skel.maps.policy_trials)
+    }
+
     /// The same counters, for another thread.
     ///
     /// # Errors
@@ -325,6 +361,7 @@ impl<'a> Scheduler<'a> {
         Ok(Counters {
             stats: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
             activity: MapHandle::try_from(&self.skel.maps.vcpu_activity)?,
+            trials: MapHandle::try_from(&self.skel.maps.policy_trials)?,
             nr_vcpus: self.vcpus.nr_ids(),
             programs: programs.collect::<std::io::Result<_>>()?,
         })

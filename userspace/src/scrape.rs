@@ -39,7 +39,7 @@ impl Scrape {
     }
 
     /// Read a page of the text format. Lines that are none of it are left out.
-    fn parse(page: &str) -> Self {
+    pub fn parse(page: &str) -> Self {
         let mut series: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for (name, labels, value) in page.lines().filter_map(parse_line) {
             series.entry(name).or_default().push((labels, value));
@@ -116,6 +116,9 @@ fn parse_labels(mut text: &str) -> Option<Labels> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::metrics::{Format, render};
     use crate::simulated::sample;
@@ -129,6 +132,40 @@ mod tests {
         assert_eq!(scrape.family("scx_vaware_vcpu_switches_total").len(), 3);
         let switches = scrape.value("scx_vaware_vcpu_switches_total", &[("cpu", "2")]);
         assert_eq!(switches, Some(9_000_002.0));
+    }
+
+    /// Text in the manner of a page, right and wrong.
+    fn near_page() -> impl Strategy<Value = String> {
+        let label = "[a-z]{0,3}(=|)\"?(x|\\\\.|,|\\}|é){0,4}\"?";
+        let labels = vec(label, 0..3).prop_map(|labels| labels.join(","));
+        let line = ("[a-z_#]{0,5}", labels, "\\PC{0,3}( |)([0-9.eE+-]{0,9}|NaN|[+-]Inf)")
+            .prop_map(|(name, labels, value)| format!("{name}{{{labels}}}{value}"));
+        vec(line, 0..6).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn any_page_is_read_as_far_as_it_is_one(text in prop_oneof![near_page(), any::<String>()]) {
+            let scrape = Scrape::parse(&text);
+            let series = scrape.series.values().map(Vec::len).sum::<usize>();
+            prop_assert!(series <= text.lines().count());
+        }
+
+        #[test]
+        fn any_labels_are_read_as_they_were_written(
+            labels in proptest::collection::btree_map("[a-z]{1,4}", any::<String>(), 0..4),
+            value: f64,
+        ) {
+            let escaped = |text: &str| {
+                text.replace('\\', r"\\").replace('"', r#"\""#).replace('\n', r"\n")
+            };
+            let written: Vec<_> =
+                labels.iter().map(|(name, text)| format!("{name}=\"{}\"", escaped(text))).collect();
+            let (name, read, number) =
+                parse_line(&format!("m{{{}}} {value:?}", written.join(","))).unwrap_or_default();
+            prop_assert_eq!((name.as_str(), read), ("m", labels));
+            prop_assert!(number == value || number.is_nan() && value.is_nan());
+        }
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::health::{Report, State};
 use crate::metrics::{Cost, Sample};
 use crate::probing::PROBERS;
 use crate::stats::{Stats, VcpuStats};
+use crate::trials::{Outcome, Trial};
+use intf::OUTCOMES;
 
 /// A sample of a VM with so many vCPUs that has run for an hour, every series in it.
 pub fn sample(nr_vcpus: u32) -> Sample {
@@ -27,7 +29,8 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             state: State::Running,
             enabled_as_us: true,
             last_reload_ok: true,
-            snapshot_age: Duration::from_millis(700),
+            loop_at: Duration::from_millis(1_800_003_600_400),
+            snapshot_at: Duration::from_millis(1_800_003_599_700),
             probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
             lines_lost: vec![("stdout", 0), ("stderr", 0)],
             open_vcpus: nr_vcpus as usize,
@@ -35,6 +38,7 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             ..Report::default()
         },
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
+        trials: trials(),
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
         snapshot: Some(Arc::new(snapshot(nr_vcpus))),
@@ -46,6 +50,26 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             last_scrape: Duration::from_millis(2),
             programs: vec![("vaware_enqueue".into(), Duration::from_secs(9), 1_000_000)],
         },
+    }
+}
+
+/// Let `time` pass for the VM of a sample: vCPU n is busy for n hundredths of it (of n the rest by
+/// 61), and stolen from for half as long.
+pub fn pass(sample: &mut Sample, time: Duration) {
+    let seconds = time.as_secs_f64();
+    let events = |per_second: f64| (per_second * seconds) as u64;
+    let vcpus = sample.stats.iter_mut().flat_map(|stats| &mut stats.vcpus);
+    for ((number, vcpu), activity) in (0..).zip(vcpus).zip(&mut sample.activity) {
+        let busy = time.mul_f64(f64::from(number % 61) / 100.0);
+        vcpu.run_ns[0] += busy.as_nanos() as u64;
+        vcpu.stolen_ns += (busy / 2).as_nanos() as u64;
+        vcpu.switches += events(100.0);
+        vcpu.wait_ns[0] += events(2e6);
+        vcpu.wait_hist[0][7] += events(98.0);
+        vcpu.wait_hist[0][11] += events(2.0);
+        vcpu.counters[intf::VAWARE_KICKS as usize] += events(10.0);
+        activity.idle += time.saturating_sub(busy * 3 / 2);
+        activity.preemptions += events(f64::from(number % 61));
     }
 }
 
@@ -65,6 +89,13 @@ fn stats(vcpu: u32) -> VcpuStats {
     (stats.sleeps, stats.slept_burst_ns) = (9_000_000, 600_000_000_000);
     (stats.stolen_ns, stats.switches) = (300_000_000_000 + number, 9_000_000 + number);
     stats
+}
+
+fn trials() -> Vec<Trial> {
+    let outcome = Outcome { epochs: [7, 19], gain_ratio: Some(1.25) };
+    let verdicts = intf::VERDICTS.iter().cycle();
+    let trial = |(policy, verdict)| Trial { policy, verdict, outcomes: [outcome; OUTCOMES.len()] };
+    intf::POLICIES.into_iter().zip(verdicts.copied()).map(trial).collect()
 }
 
 fn activity(vcpu: u32) -> Activity {

@@ -20,6 +20,7 @@ use crate::kernel;
 use crate::metrics::{Cost, Format, Sample, render};
 use crate::pauses::Pauses;
 use crate::probing::{Failed, PROBERS, STALE};
+use crate::standby::Standby;
 
 /// Shared between the control loop and the metrics thread.
 pub struct Telemetry(Mutex<Board>);
@@ -36,6 +37,7 @@ struct Board {
     /// When there last was another one, or the scheduler was loaded.
     snapshot_at: Instant,
     bans: Bans,
+    /// `None` while the kernel half is not loaded.
     /// As it was on the last page.
     activity: Vec<Activity>,
     last_scrape: Duration,
@@ -72,7 +74,7 @@ impl Telemetry {
             bans: Bans::new(),
             activity: Vec::new(),
             last_scrape: Duration::ZERO,
-            started: SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default(),
+            started: unix_time(),
         }))
     }
 
@@ -82,9 +84,20 @@ impl Telemetry {
         board.counters = Some(Arc::new(counters));
         board.activity = Vec::new();
         board.announced = announced;
-        board.report.state = State::Running;
-        board.beat = Instant::now();
-        board.snapshot_at = board.beat;
+        (board.report.state, board.report.standby) = (State::Running, None);
+        board.round();
+        board.snapshot();
+    }
+
+    /// The scheduler is not loaded, for this reason.
+    pub fn standing_by(&self, reason: Standby, ejections: u64) {
+        let mut board = self.board();
+        (board.counters, board.activity) = (None, Vec::new());
+        (board.report.state, board.report.standby) = (State::Standby, Some(reason));
+        board.report.ejections = ejections;
+        // The kernel's own scheduler honors them.
+        (board.report.cgroups_limited, board.report.cgroups_weighted) = (0, 0);
+        board.round();
     }
 
     /// The scheduler is about to be detached, or was ended from outside.
@@ -98,7 +111,7 @@ impl Telemetry {
     pub fn restarting(&self, cause: Cause) {
         let mut board = self.board();
         (board.counters, board.snapshot) = (None, None);
-        board.report.state = State::Starting;
+        (board.report.state, board.report.standby) = (State::Starting, None);
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
@@ -149,14 +162,14 @@ impl Telemetry {
         failed: &[Failed],
     ) {
         let mut board = self.board();
-        board.beat = Instant::now();
+        board.round();
         board.bans = bans;
         if let Some(vcpus) = vcpus {
             board.vcpus = vcpus;
         }
         let taken_ns = |held: &Option<Arc<VcpuSnapshot>>| held.as_ref().map(|one| one.taken_at_ns);
         if snapshot.is_some() && taken_ns(&snapshot) != taken_ns(&board.snapshot) {
-            board.snapshot_at = board.beat;
+            board.snapshot();
         }
         board.snapshot = snapshot;
         for failed in failed {
@@ -168,11 +181,7 @@ impl Telemetry {
     pub fn report(&self) -> Report {
         let mut report = {
             let board = self.board();
-            Report {
-                loop_age: board.beat.elapsed(),
-                snapshot_age: board.snapshot_at.elapsed(),
-                ..board.report.clone()
-            }
+            Report { loop_age: board.beat.elapsed(), ..board.report.clone() }
         };
         report.enabled_as_us = kernel::enabled_as_us();
         report
@@ -186,6 +195,7 @@ impl Telemetry {
         let counters = self.board().counters.clone();
         if let Some(counters) = &counters {
             sample.stats = counters.stats().ok();
+            sample.trials = counters.trials().unwrap_or_default();
             sample.activity = counters.activity().unwrap_or_default();
             sample.cost.programs = counters.programs();
         }
@@ -217,6 +227,7 @@ impl Telemetry {
             announced: board.announced,
             health,
             stats: None,
+            trials: Vec::new(),
             activity: Vec::new(),
             bans: board.bans.clone(),
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
@@ -228,6 +239,25 @@ impl Telemetry {
     fn board(&self) -> MutexGuard<'_, Board> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Board {
+    /// The control loop goes round.
+    fn round(&mut self) {
+        self.beat = Instant::now();
+        self.report.loop_at = unix_time();
+    }
+
+    /// There is another snapshot.
+    fn snapshot(&mut self) {
+        self.snapshot_at = self.beat;
+        self.report.snapshot_at = self.report.loop_at;
+    }
+}
+
+/// Since the epoch.
+fn unix_time() -> Duration {
+    SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default()
 }
 
 /// The processor time that this process has used.
@@ -303,6 +333,6 @@ mod tests {
         let page = telemetry.page(Format::Classic);
         assert!(!page.contains(share), "{page}");
         assert!(page.contains("scx_vaware_probe_restarts_total{prober=\"vcap\"} 2.0"), "{page}");
-        assert!(page.contains("scx_vaware_snapshot_age_seconds "), "{page}");
+        assert!(page.contains("scx_vaware_snapshot_timestamp_seconds "), "{page}");
     }
 }

@@ -4,6 +4,9 @@
 It is made to be sent to the authors: no host name, user, address, path or command line is in it.
 Look into it first: zcat FILE. Nothing leaves this machine by itself, and nothing is changed on it.
 What cannot be had (no root, no sched_ext, an older scx_vaware) is said in the file and left out.
+
+--check says whether files are bundles that can be published; --page makes a table of those in the
+folder `bundles` beside the page. docs/evaluation.md tells how to contribute one.
 """
 
 import argparse
@@ -11,6 +14,7 @@ import datetime
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +23,7 @@ from vlab import LabError, tool
 from vlab.errors import EX_UNAVAILABLE
 from workloads import SUITES, Size, catalogue
 
-from . import arms, local, private, report, stage, stats
+from . import arms, bundle_check, bundle_page, local, private, report, stage, stats
 from .plan import Plan
 from .progress import Progress
 from .records import Journal
@@ -27,6 +31,7 @@ from .runner import Runner
 from .stage import LocalStage
 
 FORMAT = 1
+NAME = bundle_check.SCHEMA["$defs"]["name"]["pattern"]
 ARMS = ("eevdf", "off", "scx_vaware")
 TOOL_TIMEOUT_S = 180
 # What is kept of a run: numbers and names that are the project's own.
@@ -70,7 +75,15 @@ def main(argv: list[str]) -> int:
         "--seconds", type=tool.positive_seconds, default=4.0, help="per run; default 4"
     )
     parser.add_argument("--no-comparison", action="store_true", help="doctor and probe only")
+    parser.add_argument("--provider", type=_name, metavar="NAME", help="whose VM, such as aws")
+    parser.add_argument("--instance", type=_name, metavar="TYPE", help="such as m7i.large")
+    parser.add_argument("--check", nargs="+", type=Path, metavar="FILE", help="are these bundles?")
+    parser.add_argument("--page", type=Path, metavar="OUT", help="write the table of all bundles")
     options = parser.parse_args(argv)
+    if options.check:
+        return tool.run("bundle", lambda: check(options.check))
+    if options.page:
+        return tool.run("bundle", lambda: write_page(options.page))
     if unknown := set(options.workloads.split(",")) - set(catalogue(Size())):
         parser.error(f"there is no workload {unknown.pop()}; see eval/compare --help")
 
@@ -91,6 +104,8 @@ def write(out: Path, options: argparse.Namespace) -> int:
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
         "facts": facts(),
     }
+    named = {"provider": options.provider, "instance": options.instance}
+    found["facts"] |= {name: value for name, value in named.items() if value}
     for name in ("doctor", "probe"):
         say(f"{name}...")
         found[name] = ask(name)
@@ -108,6 +123,34 @@ def write(out: Path, options: argparse.Namespace) -> int:
     runs_file.unlink(missing_ok=True)
     say(f"{out} is ready ({out.stat().st_size // 1024 + 1} KiB). Look into it: zcat {out}")
     return 0
+
+
+def check(paths: list[Path]) -> int:
+    """Say what is wrong with each bundle. Returns 1 if anything is."""
+    failed = False
+    for path in paths:
+        wrong = bundle_check.problems(bundle_check.read(path))
+        print("\n".join(f"{path}: {problem}" for problem in wrong) or f"{path}: correct")
+        failed |= bool(wrong)
+    return int(failed)
+
+
+def write_page(out: Path) -> int:
+    """Write the table of the bundles in the folder `bundles` beside `out`."""
+    text = bundle_page.render(out.parent / "bundles")
+    try:
+        out.write_text(text)
+    except OSError as why:
+        raise LabError(
+            f"{out} cannot be written ({why.strerror}); give another --page", EX_UNAVAILABLE
+        ) from None
+    return 0
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(NAME, text):
+        raise argparse.ArgumentTypeError("write up to 64 letters, digits, dots, dashes and spaces")
+    return text
 
 
 def facts() -> dict:

@@ -91,10 +91,14 @@ fn parse(text: &str, tick_ns: u64) -> Vec<(u32, Times)> {
             else {
                 return None;
             };
+            let ns = |ticks: &[u64]| {
+                let ticks = ticks.iter().copied().fold(0, u64::saturating_add);
+                ticks.saturating_mul(tick_ns)
+            };
             let times = Times {
-                run_ns: (user + nice + system + irq + softirq) * tick_ns,
-                stolen_ns: steal * tick_ns,
-                idle_ns: (idle + iowait) * tick_ns,
+                run_ns: ns(&[user, nice, system, irq, softirq]),
+                stolen_ns: ns(&[steal]),
+                idle_ns: ns(&[idle, iowait]),
             };
             line.as_bytes().get(3)?.is_ascii_digit().then_some((id, times))
         })
@@ -109,7 +113,7 @@ fn parse(text: &str, tick_ns: u64) -> Vec<(u32, Times)> {
 pub fn with_lost_ticks(times: Times, wall_ns: u64) -> Times {
     /// The file's unit rounds each of two readings.
     const ROUNDING_NS: u64 = 20_000_000;
-    let accounted_ns = times.run_ns + times.stolen_ns + times.idle_ns;
+    let accounted_ns = times.run_ns.saturating_add(times.stolen_ns).saturating_add(times.idle_ns);
     let missing_ns = wall_ns.saturating_sub(accounted_ns);
     let lost_ns = if missing_ns > ROUNDING_NS { missing_ns } else { 0 };
     Times { stolen_ns: times.stolen_ns + lost_ns, ..times }
@@ -118,6 +122,7 @@ pub fn with_lost_ticks(times: Times, wall_ns: u64) -> Times {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::collection::vec;
     use proptest::prelude::*;
 
     const STAT: &str = "\
@@ -134,6 +139,27 @@ intr 12345
         let times = parse(STAT, 10);
         assert_eq!(times.iter().map(|(id, _)| *id).collect::<Vec<_>>(), [0, 3]);
         assert_eq!(times[0].1, Times { run_ns: 1660, stolen_ns: 200, idle_ns: 5250 });
+    }
+
+    /// Text in the manner of /proc/stat, right and wrong.
+    fn near_stat() -> impl Strategy<Value = String> {
+        let word = prop_oneof![4 => "[0-9]{1,20}", 1 => "[a-z0-9 -]{0,4}"];
+        let line = (prop_oneof![4 => "cpu[0-9]{0,5}", 1 => "[a-z0-9]{0,6}"], vec(word, 0..12))
+            .prop_map(|(name, words)| name + " " + &words.join(" "));
+        vec(line, 0..8).prop_map(|lines| lines.join("\n"))
+    }
+
+    proptest! {
+        #[test]
+        fn any_account_of_times_is_read_or_left_out(
+            text in prop_oneof![near_stat(), any::<String>()], tick_ns: u64, wall_ns: u64,
+        ) {
+            for (_, times) in parse(&text, tick_ns) {
+                let with_lost = with_lost_ticks(times, wall_ns);
+                prop_assert!(with_lost.stolen_ns >= times.stolen_ns);
+                prop_assert!(with_lost.stolen_ns - times.stolen_ns <= wall_ns);
+            }
+        }
     }
 
     proptest! {

@@ -48,11 +48,12 @@ impl Counts {
     fn rates(&self, before: &Self, seconds: f64, vcpus: &[u32]) -> Vec<(u32, String, f64)> {
         let rates = self.0.iter().filter_map(|(key, counts)| {
             let then = before.0.get(key)?;
-            let came: u64 = vcpus
+            let came: f64 = vcpus
                 .iter()
                 .filter_map(|vcpu| counts.get(vcpu)?.checked_sub(*then.get(vcpu)?))
+                .map(|came| came as f64)
                 .sum();
-            Some((key.0, key.1.clone(), came as f64 / seconds.max(0.001)))
+            Some((key.0, key.1.clone(), came / seconds.max(0.001)))
         });
         rates.filter(|(.., rate)| *rate >= RATE_MIN_PER_S).collect()
     }
@@ -110,6 +111,8 @@ fn bad_vcpus(found: &VcpuSnapshot) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use probers::snapshot::{Group, Topology, Vcpu, Verdict};
 
@@ -138,6 +141,24 @@ mod tests {
                 ..Topology::default()
             },
             ..VcpuSnapshot::default()
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_interrupts_are_counted_or_left_out(
+            texts in proptest::collection::vec(
+                prop_oneof![
+                    "( |CPU[0-9]{0,11}){0,4}\n([ 0-9A-Z]{0,5}:[ 0-9a-z.-]{0,40}\n){0,4}",
+                    any::<String>(),
+                ],
+                2,
+            ),
+            seconds: f64,
+        ) {
+            let counts: Vec<_> = texts.iter().map(|text| Counts::parse(text)).collect();
+            let found = judge(&counts[0], &counts[1], seconds, &snapshot(Some(3), &[0, 1]));
+            prop_assert!(!found.text.is_empty());
         }
     }
 

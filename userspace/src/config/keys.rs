@@ -2,6 +2,7 @@
 //! All keys of the configuration: what each is called, accepts and sets.
 
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use toml::Value;
@@ -21,6 +22,8 @@ enum Kind {
     Policies(fn(&mut Config) -> &mut PolicySet),
     Switch(fn(&mut Config) -> &mut bool),
     Listen(fn(&mut Config) -> &mut Listen),
+    Path(fn(&mut Config) -> &mut PathBuf),
+    Number { range: RangeInclusive<u64>, field: fn(&mut Config) -> &mut u64 },
     Time { unit: Unit, range: RangeInclusive<u64>, field: fn(&mut Config) -> &mut Duration },
     Percent { range: RangeInclusive<f64>, ratio: fn(&mut Config) -> &mut f64 },
 }
@@ -35,7 +38,7 @@ enum Unit {
 const PROBE_BUDGET_PERCENT: RangeInclusive<f64> = 0.0..=10.0;
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [Key; 10] = [
+pub const KEYS: [Key; 15] = [
     Key {
         name: "policies",
         help: "Switch on just these policies: names joined by commas, \"all\" or \"none\"",
@@ -61,6 +64,39 @@ pub const KEYS: [Key; 10] = [
         name: "allow_quota",
         help: "Load even where cgroups limit CPU time: cpu.max does not hold under sched_ext",
         kind: Kind::Switch(|config| &mut config.allow_quota),
+    },
+    Key {
+        name: "monitor_only",
+        help: "Probe the vCPUs and export what is found, and load no scheduler",
+        kind: Kind::Switch(|config| &mut config.monitor_only),
+    },
+    Key {
+        name: "kill_switch",
+        help: "While this file is there, load no scheduler; one that is loaded goes within a second",
+        kind: Kind::Path(|config| &mut config.kill_switch),
+    },
+    Key {
+        name: "unload_if_worse_percent",
+        help: "Compare with the kernel's own scheduler now and then, and unload if more is lost; 0: never",
+        // Less is within what comparisons can tell.
+        kind: Kind::Percent {
+            range: 0.0..=50.0,
+            ratio: |config| &mut config.unload_if_worse_ratio,
+        },
+    },
+    Key {
+        name: "ejections_max",
+        help: "After so many ejections since boot, load no scheduler",
+        kind: Kind::Number { range: 1..=100, field: |config| &mut config.ejections_max },
+    },
+    Key {
+        name: "start_jitter_s",
+        help: "Load the scheduler at a random time within so long after the start",
+        kind: Kind::Time {
+            unit: Unit::Seconds,
+            range: 0..=86_400,
+            field: |config| &mut config.start_jitter,
+        },
     },
     Key {
         name: "listen",
@@ -135,8 +171,17 @@ impl Key {
             }
             (Kind::Switch(field), Value::Boolean(on)) => *field(config) = *on,
             (Kind::Listen(field), Value::String(text)) => *field(config) = text.parse()?,
+            (Kind::Path(field), Value::String(text)) if is_path(text) => {
+                *field(config) = text.into();
+            }
+            (Kind::Number { range, field }, Value::Integer(number)) => {
+                match within(*number, range) {
+                    Some(number) => *field(config) = number,
+                    None => return refuse(),
+                }
+            }
             (Kind::Time { unit, range, field }, Value::Integer(number)) => {
-                match u64::try_from(*number).ok().filter(|number| range.contains(number)) {
+                match within(*number, range) {
                     Some(number) => *field(config) = unit.duration(number),
                     None => return refuse(),
                 }
@@ -165,6 +210,8 @@ impl Key {
             }
             Kind::Switch(field) => Value::Boolean(*field(config)),
             Kind::Listen(field) => Value::String(field(config).to_string()),
+            Kind::Path(field) => Value::String(field(config).to_string_lossy().into_owned()),
+            Kind::Number { field, .. } => Value::Integer(*field(config) as i64),
             Kind::Time { unit, field, .. } => Value::Integer(unit.number(*field(config)) as i64),
             Kind::Percent { ratio, .. } => Value::Float(*ratio(config) * 100.0),
         }
@@ -177,9 +224,11 @@ impl Key {
     pub fn parse(&'static self, text: &str) -> Result<Settings, String> {
         let as_text = || Value::String(text.into());
         let value = match &self.kind {
-            Kind::Policies(_) | Kind::Listen(_) => as_text(),
+            Kind::Policies(_) | Kind::Listen(_) | Kind::Path(_) => as_text(),
             Kind::Switch(_) => text.parse().map_or_else(|_| as_text(), Value::Boolean),
-            Kind::Time { .. } => text.parse().map_or_else(|_| as_text(), Value::Integer),
+            Kind::Time { .. } | Kind::Number { .. } => {
+                text.parse().map_or_else(|_| as_text(), Value::Integer)
+            }
             Kind::Percent { .. } => text.parse().map_or_else(|_| as_text(), Value::Float),
         };
         self.set(&mut Config::default(), &value)?;
@@ -196,6 +245,8 @@ impl Key {
         match &self.kind {
             Kind::Policies(_) => "NAMES",
             Kind::Listen(_) => "ADDR:PORT",
+            Kind::Path(_) => "FILE",
+            Kind::Number { .. } => "NUMBER",
             Kind::Switch(_) => "BOOL",
             Kind::Time { unit, .. } => unit.value_name(),
             Kind::Percent { .. } => "PERCENT",
@@ -206,7 +257,9 @@ impl Key {
     pub fn help(&self) -> String {
         let help = self.help;
         match &self.kind {
-            Kind::Time { range, .. } => format!("{help} ({} to {})", range.start(), range.end()),
+            Kind::Time { range, .. } | Kind::Number { range, .. } => {
+                format!("{help} ({} to {})", range.start(), range.end())
+            }
             Kind::Percent { range, .. } => format!("{help} ({} to {})", range.start(), range.end()),
             _ => help.into(),
         }
@@ -225,7 +278,8 @@ impl Kind {
             Self::Listen(_) => {
                 "an address with a port such as \"127.0.0.1:9817\", or \"off\"".into()
             }
-            Self::Time { range, .. } => {
+            Self::Path(_) => "a path that begins with /".into(),
+            Self::Time { range, .. } | Self::Number { range, .. } => {
                 format!("a whole number from {} to {}", range.start(), range.end())
             }
             Self::Percent { range, .. } => {
@@ -256,6 +310,15 @@ impl Unit {
             Self::Seconds => "SECONDS",
         }
     }
+}
+
+/// Whether a path means the same wherever the daemon is started.
+fn is_path(text: &str) -> bool {
+    text.starts_with('/') && !text.contains('\0')
+}
+
+fn within(number: i64, range: &RangeInclusive<u64>) -> Option<u64> {
+    u64::try_from(number).ok().filter(|number| range.contains(number))
 }
 
 /// The percentage in `text`, if probing may use as much.

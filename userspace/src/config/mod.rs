@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -33,7 +33,7 @@ const QUOTE_CHARS: usize = 60;
 /// The configuration that is in effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// The policies that are on. The one thing that can change while the scheduler runs.
+    /// The policies that are on.
     pub policies: PolicySet,
     /// No runnable task waits longer than this for a vCPU that runs.
     pub wait_bound: Duration,
@@ -41,6 +41,16 @@ pub struct Config {
     pub partial: bool,
     /// Load even where cgroups limit CPU time.
     pub allow_quota: bool,
+    /// Look on and export what is found; load no scheduler.
+    pub monitor_only: bool,
+    /// While this file is there, no scheduler is loaded.
+    pub kill_switch: PathBuf,
+    /// A loss against the kernel's own scheduler from which this one is unloaded; 0: never compare.
+    pub unload_if_worse_ratio: f64,
+    /// After so many ejections since boot, no scheduler is loaded.
+    pub ejections_max: u64,
+    /// The scheduler is loaded at a random time within this after the start.
+    pub start_jitter: Duration,
     /// Where metrics are served.
     pub listen: Listen,
     /// How the vCPUs are probed.
@@ -54,6 +64,12 @@ impl Default for Config {
             wait_bound: Duration::from_secs(1),
             partial: false,
             allow_quota: false,
+            monitor_only: false,
+            kill_switch: "/run/scx_vaware/disable".into(),
+            unload_if_worse_ratio: 0.0,
+            // Below the number of starts after which the shipped unit is given up.
+            ejections_max: 3,
+            start_jitter: Duration::ZERO,
             listen: Listen::At(SocketAddr::from((Ipv4Addr::LOCALHOST, 9817))),
             probing: probers::vcap::Settings::default(),
         }

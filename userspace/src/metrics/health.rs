@@ -9,6 +9,7 @@ use super::Sample;
 use super::page::Page;
 use crate::health::State;
 use crate::policy::POLICIES;
+use crate::standby::Standby;
 
 pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let health = &sample.health;
@@ -17,46 +18,57 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let steal_source = intf::STEAL_SOURCES[steal_source as usize];
     page.infos(
         "build",
-        "The program's version",
+        "Version of scx_vaware; always 1",
         vec![[("version", env!("CARGO_PKG_VERSION").to_string())]],
     )?;
     page.infos(
         "vm",
-        "What the hypervisor says of itself, and where stolen time is read from",
+        "Hypervisor, and where steal time is read from; always 1",
         vec![[("hypervisor", sample.announced.hypervisor.name()), ("steal_source", steal_source)]],
     )?;
     let states = State::ALL
         .map(|state| ([("state", state.name())], if state == health.state { 1.0 } else { 0.0 }));
-    page.gauges(("state", None, "1 for the state that the scheduler is in"), states.into())?;
+    page.gauges(("state", None, "1 for the state that the daemon is in, else 0"), states.into())?;
+    let standby = Standby::ALL.map(|reason| {
+        ([("reason", reason.name())], f64::from(u8::from(health.standby == Some(reason))))
+    });
+    page.gauges(
+        ("standby", None, "1 for the reason why the daemon has no scheduler loaded, else 0"),
+        standby.into(),
+    )?;
     page.gauge(
         (
             "kernel_sched_ext_enabled",
             None,
-            "1 if the kernel says that sched_ext is enabled with this scheduler",
+            "1 while the kernel runs scx_vaware as its sched_ext scheduler",
         ),
         f64::from(u8::from(health.enabled_as_us)),
     )?;
     page.counters(
-        ("restarts", None, "Times that the scheduler was loaded again, by cause"),
+        ("restarts", None, "Times that the daemon has loaded its scheduler again, by cause"),
         vec![
             ([("cause", "kernel")], health.restarts_asked as f64),
             ([("cause", "pause")], health.restarts_paused as f64),
         ],
     )?;
     page.counter(
-        ("ejections", None, "Times since boot that the kernel has ejected the scheduler"),
+        ("ejections", None, "Times since boot that the kernel has ejected scx_vaware"),
         health.ejections as f64,
     )?;
     page.counter(
-        ("vm_pauses", None, "Times that the whole VM did not run for 5 s and more"),
+        ("vm_pauses", None, "Times that no vCPU of the VM ran for 5 s or more"),
         health.pauses.count as f64,
     )?;
     page.counter(
-        ("vm_paused", Some(Unit::Seconds), "Time that these pauses took"),
+        (
+            "vm_paused",
+            Some(Unit::Seconds),
+            "Time in which no vCPU of the VM ran, in pauses of 5 s or more",
+        ),
         health.pauses.total.as_secs_f64(),
     )?;
     page.counters(
-        ("config_reloads", None, "Times that the configuration was read again"),
+        ("config_reloads", None, "Times that the configuration was read again, by outcome"),
         vec![
             ([("outcome", "applied")], health.reloads_applied as f64),
             ([("outcome", "refused")], health.reloads_refused as f64),
@@ -66,7 +78,7 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         (
             "config_last_reload_success",
             None,
-            "0 if the configuration that was read last was wrong, or has keys that were ignored",
+            "0 if the last reload of the configuration was refused, or left keys for a restart",
         ),
         f64::from(u8::from(health.last_reload_ok)),
     )?;
@@ -74,35 +86,43 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         (
             "config_keys_ignored",
             None,
-            "Changed keys that a reload has left for the next start of the daemon",
+            "Changed configuration keys that reloads have left for a restart of the daemon",
         ),
         health.keys_ignored as f64,
     )?;
     page.gauge(
-        ("control_loop_age", Some(Unit::Seconds), "Time since the control loop last went round"),
-        health.loop_age.as_secs_f64(),
+        (
+            "control_loop_timestamp",
+            Some(Unit::Seconds),
+            "When the daemon's control loop last went round, in seconds since the epoch",
+        ),
+        health.loop_at.as_secs_f64(),
     )?;
     page.gauge(
         (
-            "snapshot_age",
+            "snapshot_timestamp",
             Some(Unit::Seconds),
-            "Time since probing last told of the vCPUs, or since load; after 10 s they are unknown",
+            "When probing last told of the vCPUs, or else the load, in seconds since the epoch",
         ),
-        health.snapshot_age.as_secs_f64(),
+        health.snapshot_at.as_secs_f64(),
     )?;
     let restarts =
         health.probe_restarts.iter().map(|(name, count)| ([("prober", *name)], *count as f64));
     page.counters(
-        ("probe_restarts", None, "Times that a prober has failed or hung, and was begun anew"),
+        ("probe_restarts", None, "Times that a prober has failed or hung and was restarted"),
         restarts.collect(),
     )?;
     let lost = health.lines_lost.iter().map(|(name, count)| ([("output", *name)], *count as f64));
     page.counters(
-        ("output_lines_lost", None, "Lines of the daemon that could not be written, by output"),
+        ("output_lines_lost", None, "Lines that the daemon could not write, by output"),
         lost.collect(),
     )?;
     page.gauges(
-        ("cgroups_ignored", None, "Cgroups in use whose CPU control does not hold"),
+        (
+            "cgroups_ignored",
+            None,
+            "Cgroups with processes whose cpu.max or cpu.weight does not hold under sched_ext",
+        ),
         vec![
             ([("control", "cpu.max")], health.cgroups_limited as f64),
             ([("control", "cpu.weight")], health.cgroups_weighted as f64),
@@ -112,7 +132,10 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         let on = sample.config.policies.has(policy);
         ([("policy", policy.name)], f64::from(u8::from(on)))
     });
-    page.gauges(("policy_enabled", None, "1 if the policy is on"), policies.collect())?;
+    page.gauges(
+        ("policy_enabled", None, "1 if the policy is on by configuration, else 0"),
+        policies.collect(),
+    )?;
     page.gauge(
         ("open_vcpus", None, "Online vCPUs that work of short bursts may use"),
         health.open_vcpus as f64,

@@ -8,64 +8,57 @@ use prometheus_client::registry::Unit;
 use super::page::Page;
 use super::{NS_PER_S, Sample};
 use crate::stats::VcpuStats;
-use intf::{CLASSES, COUNTERS, TARGETS};
+use intf::{CLASSES, COUNTERS, TARGETS, VAWARE_KICKS, VAWARE_LOCK_WAITS_LONG};
 
 /// Kernel events beyond so many kinds are not exported: their number is the kernel's choice.
 const MAX_KERNEL_EVENTS: usize = 40;
 
+/// Whether a counter counts what comes of decisions, and not decisions.
+fn is_event(counter: u32) -> bool {
+    [VAWARE_KICKS, VAWARE_LOCK_WAITS_LONG].contains(&counter)
+}
+
 pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     let Some(stats) = &sample.stats else { return Ok(()) };
     let total = stats.total();
-    let decisions = COUNTERS.iter().zip(total.counters);
+    let decisions =
+        (0..).zip(COUNTERS).zip(total.counters).filter(|((kind, _), _)| !is_event(*kind));
     page.counters(
-        ("decisions", None, "Decisions that the scheduler took, by kind"),
-        decisions.map(|(name, count)| ([("decision", *name)], count as f64)).collect(),
+        (
+            "decisions",
+            None,
+            "Decisions of the scheduler by kind; one task on its way to a vCPU can count in several",
+        ),
+        decisions.map(|((_, name), count)| ([("decision", name)], count as f64)).collect(),
+    )?;
+    page.counter(
+        ("kicks", None, "Inter-processor interrupts that the scheduler has asked for"),
+        total.counters[VAWARE_KICKS as usize] as f64,
+    )?;
+    page.counter(
+        ("long_lock_waits", None, "Waits for kernel spinlocks of 1 ms or more"),
+        total.counters[VAWARE_LOCK_WAITS_LONG as usize] as f64,
     )?;
     page.counter(
         (
             "bvs_predicted_wait",
             Some(Unit::Seconds),
-            "Waits of the tasks that bvs placed, as foreseen",
+            "Expected waits of the tasks that the policy bvs has placed",
         ),
         total.bvs_predicted_ns as f64 / NS_PER_S,
     )?;
     page.counter(
-        ("bvs_actual_wait", Some(Unit::Seconds), "Waits of the same tasks, as they were"),
+        (
+            "bvs_actual_wait",
+            Some(Unit::Seconds),
+            "Actual waits of the tasks that the policy bvs has placed",
+        ),
         total.bvs_actual_ns as f64 / NS_PER_S,
     )?;
-    let trial = |policy: &'static str, values: [f64; 2]| {
-        ["off", "on"].iter().zip(values).map(move |(on, value)| ([(policy, *on)], value)).collect()
-    };
-    let seconds = |ns: [u64; 2]| ns.map(|ns| ns as f64 / NS_PER_S);
-    page.counters(
-        (
-            "ivh_trial_run",
-            Some(Unit::Seconds),
-            "Run time of CPU-bound tasks in epochs of ivh's trial",
-        ),
-        trial("ivh", seconds(total.ivh_run_ns)),
+    page.counter(
+        ("switches", None, "Waits of tasks that ended with the task on a vCPU"),
+        total.switches as f64,
     )?;
-    page.counters(
-        (
-            "ivh_trial_wall",
-            Some(Unit::Seconds),
-            "Time in which these tasks had work, in the same epochs",
-        ),
-        trial("ivh", seconds(total.ivh_wall_ns)),
-    )?;
-    page.counters(
-        (
-            "rescue_trial_wait",
-            Some(Unit::Seconds),
-            "Time that tasks woken on idle vCPUs waited in epochs of rescue's trial",
-        ),
-        trial("rescue", seconds(total.rescue_wait_ns)),
-    )?;
-    page.counters(
-        ("rescue_trial_wakes", None, "Those tasks"),
-        trial("rescue", total.rescue_wakes.map(|wakes| wakes as f64)),
-    )?;
-    page.counter(("switches", None, "Waits for a vCPU that ended"), total.switches as f64)?;
     encode_blocking(&total, page)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {
@@ -76,31 +69,19 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ([("class", *name)], total.wait_ns[class] as f64 / NS_PER_S, buckets.collect())
     });
     page.histograms(
-        (
-            "runqueue_wait",
-            Some(Unit::Seconds),
-            "Time that tasks waited for a vCPU after they became runnable",
-        ),
+        ("runqueue_wait", Some(Unit::Seconds), "Time from runnable to running of tasks, by class"),
         waits.collect(),
     )?;
     let by_class = |values: [u64; CLASSES.len()]| {
         CLASSES.iter().zip(values).map(|(name, ns)| ([("class", *name)], ns as f64 / NS_PER_S))
     };
-    page.gauges(
-        ("runqueue_wait_longest", Some(Unit::Seconds), "The longest wait since load"),
-        by_class(total.wait_max_ns).collect(),
-    )?;
     page.counters(
-        ("run", Some(Unit::Seconds), "Time that tasks ran, stolen time not counted"),
+        ("run", Some(Unit::Seconds), "Run time of tasks by class, without steal time"),
         by_class(total.run_ns).collect(),
-    )?;
-    page.gauge(
-        ("lock_wait_longest", Some(Unit::Seconds), "The longest spinlock wait of 1 ms or more"),
-        total.lock_wait_max_ns as f64 / NS_PER_S,
     )?;
     let events = sample.kernel_events.iter().take(MAX_KERNEL_EVENTS);
     page.counters(
-        ("kernel_events", None, "Events that the kernel's sched_ext counts, since load"),
+        ("kernel_events", None, "The kernel's own sched_ext counters since load, by event"),
         events.map(|(name, count)| ([("event", name.as_str())], *count as f64)).collect(),
     )
 }

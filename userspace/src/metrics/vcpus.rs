@@ -28,15 +28,19 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
             known.map(|(cpu, stats)| ([("cpu", cpu)], value(stats))).collect()
         };
         page.counters(
-            ("vcpu_run", Some(Unit::Seconds), "Time that its tasks ran, stolen time not counted"),
+            (
+                "vcpu_run",
+                Some(Unit::Seconds),
+                "Run time of the tasks of each vCPU, without steal time",
+            ),
             each(|vcpu| vcpu.run_ns.iter().sum::<u64>() as f64 / NS_PER_S),
         )?;
         page.counters(
-            ("vcpu_wait", Some(Unit::Seconds), "Time that the tasks it ran had waited for it"),
+            ("vcpu_wait", Some(Unit::Seconds), "Waits of the tasks that each vCPU has run"),
             each(|vcpu| vcpu.wait_ns.iter().sum::<u64>() as f64 / NS_PER_S),
         )?;
         page.counters(
-            ("vcpu_switches", None, "Tasks put on it"),
+            ("vcpu_switches", None, "Waits that ended with the task on this vCPU"),
             each(|vcpu| vcpu.switches as f64),
         )?;
     }
@@ -63,7 +67,7 @@ fn encode_steal(sample: &Sample, page: &mut Page<'_>) -> Result {
         (
             "vcpu_steal",
             Some(Unit::Seconds),
-            "Time that the hypervisor took while a task ran on it, and while it woke up from idle",
+            "Steal time of each vCPU, while a task ran and while it woke up from idle",
         ),
         series.collect(),
     )
@@ -77,21 +81,29 @@ fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
         known.iter().map(|(cpu, activity)| ([("cpu", *cpu)], value(activity))).collect()
     };
     page.counters(
-        ("vcpu_idle", Some(Unit::Seconds), "Time that it had nothing to run"),
+        ("vcpu_idle", Some(Unit::Seconds), "Time in which each vCPU had nothing to run"),
         each(|activity| activity.idle.as_secs_f64()),
     )?;
     page.counters(
-        ("vcpu_preemptions", None, "Times that it was stopped while it had something to run"),
+        (
+            "vcpu_preemptions",
+            None,
+            "Times that the host stopped each vCPU for 50 us or more while it had work",
+        ),
         each(|activity| activity.preemptions as f64),
     )?;
     let banned = sample.bans.iter().map(|(cpu, ban)| ([("cpu", *cpu)], f64::from(ban.now)));
     page.gauges(
-        ("vcpu_banned", None, "1 while normal work is kept away from it"),
+        ("vcpu_banned", None, "1 while normal work is kept away from the vCPU, else 0"),
         banned.collect(),
     )?;
     let banned = sample.bans.iter().map(|(cpu, ban)| ([("cpu", *cpu)], ban.total.as_secs_f64()));
     page.counters(
-        ("vcpu_banned", Some(Unit::Seconds), "Time that normal work was kept away from it"),
+        (
+            "vcpu_banned",
+            Some(Unit::Seconds),
+            "Time for which normal work was kept away from the vCPU",
+        ),
         banned.collect(),
     )?;
 
@@ -106,44 +118,72 @@ fn encode_activity(sample: &Sample, page: &mut Page<'_>) -> Result {
         seconds.collect()
     };
     page.gauges(
-        ("vcpu_inactive_typical", Some(Unit::Seconds), "Median time for which it was stopped"),
+        (
+            "vcpu_inactive_typical",
+            Some(Unit::Seconds),
+            "Median time for which the host stops the vCPU while it has work",
+        ),
         typical(|seen| seen.inactive_typical, |probed| probed.inactive_p50_ns),
     )?;
     page.gauges(
-        ("vcpu_active_typical", Some(Unit::Seconds), "Median time that it ran until a long stop"),
+        (
+            "vcpu_active_typical",
+            Some(Unit::Seconds),
+            "Median time that the vCPU runs until the host stops it for long",
+        ),
         typical(|seen| seen.active_typical, |probed| probed.active_p50_ns),
     )
 }
 
 fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
-    let mut conditions = vec![
-        ([("condition", "online")], sample.vcpus.online.len() as f64),
-        ([("condition", "possible")], sample.vcpus.possible.len() as f64),
-    ];
+    let (online, possible) = (sample.vcpus.online.len(), sample.vcpus.possible.len());
+    page.gauges(
+        ("vcpus", None, "vCPUs of the VM, by state"),
+        vec![
+            ([("state", "online")], online as f64),
+            ([("state", "offline")], possible.saturating_sub(online) as f64),
+        ],
+    )?;
+    page.gauge(
+        ("banned_vcpus", None, "vCPUs that normal work is kept away from"),
+        sample.bans.values().filter(|ban| ban.now).count() as f64,
+    )?;
     if let Some(snapshot) = &sample.snapshot {
-        let stacked = snapshot.topology.nr_stacked();
-        conditions.push(([("condition", "straggler")], snapshot.stragglers().count() as f64));
-        conditions.push(([("condition", "stacked")], stacked as f64));
+        page.gauge(
+            ("straggler_vcpus", None, "vCPUs that are far slower than the others"),
+            snapshot.stragglers().count() as f64,
+        )?;
+        page.gauge(
+            ("stacked_vcpus", None, "vCPUs that share a hardware thread with another vCPU"),
+            snapshot.topology.nr_stacked() as f64,
+        )?;
     }
-    page.gauges(("vcpus", None, "vCPUs by condition; one can be in several"), conditions)?;
 
     if !sample.activity.is_empty() {
         let sum = |value: fn(&Activity) -> Duration| {
             sample.activity.iter().map(value).sum::<Duration>().as_secs_f64()
         };
         page.counter(
-            ("idle_periods", None, "Times that a vCPU had nothing more to run; most halt it"),
+            (
+                "idle_periods",
+                None,
+                "Times that a vCPU had nothing more to run, most of which halt it",
+            ),
             sample.activity.iter().map(|activity| activity.idle_periods).sum::<u64>() as f64,
         )?;
         page.counter(
-            ("stolen_by_beats", Some(Unit::Seconds), "All stolen time, as late beats tell it"),
+            (
+                "stolen_by_beats",
+                Some(Unit::Seconds),
+                "Steal time of all vCPUs, by late heartbeats alone",
+            ),
             sum(|activity| activity.stolen_by_beats),
         )?;
         page.counter(
             (
                 "stolen_by_clock",
                 Some(Unit::Seconds),
-                "The same, as the kernel's steal clock tells it; 0 where the hypervisor gives none",
+                "Steal time of all vCPUs, by the kernel's steal clock alone; 0 where there is none",
             ),
             sum(|activity| activity.stolen_by_clock),
         )?;
@@ -151,13 +191,13 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
     let Some(snapshot) = &sample.snapshot else { return Ok(()) };
     if let Some(effective) = snapshot.effective_vcpus {
         page.gauge(
-            ("effective_vcpus", None, "So many whole cores does the VM get: the sum of the shares"),
+            ("effective_vcpus", None, "Sum of the known shares of the vCPUs, in whole cores"),
             effective.value,
         )?;
     }
     let levels = snapshot.topology.levels();
     page.gauges(
-        ("topology_groups", None, "Groups of two and more vCPUs that were found, by level"),
+        ("topology_groups", None, "Groups of two or more vCPUs that share a level of the topology"),
         levels.map(|(level, groups)| ([("level", level)], groups.len() as f64)).into(),
     )
 }
@@ -168,24 +208,32 @@ fn encode_probed(snapshot: &VcpuSnapshot, page: &mut Page<'_>) -> Result {
         known.map(|(cpu, estimate)| ([("cpu", cpu)], estimate.value * scale)).collect()
     };
     page.gauges(
-        ("vcpu_capacity", ratio(), "Share of a core times its speed, 0 to 1"),
+        ("vcpu_capacity", ratio(), "Capacity of the vCPU: share times speed, 0 to 1"),
         each(|vcpu| vcpu.capacity, 1.0 / CAPACITY_SCALE),
     )?;
     let straggler = |vcpu: &Vcpu| f64::from(u8::from(vcpu.verdict == Verdict::Straggler));
     page.gauges(
-        ("vcpu_straggler", None, "1 if normal work should stay away from it"),
+        ("vcpu_straggler", None, "1 if the vCPU is far slower than the others, else 0"),
         snapshot.vcpus.iter().map(|vcpu| ([("cpu", vcpu.id)], straggler(vcpu))).collect(),
     )?;
     page.gauges(
-        ("vcpu_share", ratio(), "Part of the time it wanted to run that it ran, 0 to 1"),
+        ("vcpu_share", ratio(), "Part of the time it wanted to run in which the vCPU ran, 0 to 1"),
         each(|vcpu| vcpu.share_ratio, 1.0),
     )?;
     page.gauges(
-        ("vcpu_speed", ratio(), "Speed while it runs, relative to the best vCPU"),
+        (
+            "vcpu_speed",
+            ratio(),
+            "Speed of the vCPU while it runs, relative to the best of the VM, 0 to 1",
+        ),
         each(|vcpu| vcpu.speed_ratio, 1.0),
     )?;
     page.gauges(
-        ("vcpu_wakeup_latency", Some(Unit::Seconds), "Median time to wake it when it is halted"),
+        (
+            "vcpu_wakeup_latency",
+            Some(Unit::Seconds),
+            "Median time from the wake-up of the halted vCPU until it runs",
+        ),
         each(|vcpu| vcpu.wakeup_latency_ns, 1.0 / NS_PER_S),
     )?;
     let groups = snapshot.topology.levels();
@@ -196,7 +244,7 @@ fn encode_probed(snapshot: &VcpuSnapshot, page: &mut Page<'_>) -> Result {
     });
     page.infos(
         "vcpu",
-        "The groups that it is in, each named by its lowest vCPU; its own number if in none",
+        "Topology groups of the vCPU, each named by its lowest vCPU; always 1",
         infos.collect(),
     )
 }

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The governor: whether a policy pays depends on the host, so it is measured in service. Time is
+ * cut into epochs. In each of them a policy is on or off, drawn at random and apart from the
+ * others, and what all tasks of the VM met in it goes to that kind of epoch: which part of the
+ * time that they wanted they obtained, and how long those that woke had to wait. A policy that
+ * does harm is off, but for a look now and then; one that costs something is so until it helps.
+ *
+ * Outcomes are taken down as logarithms: what is compared are ratios, and a single long wait does
+ * not decide.
+ */
+#ifndef VAWARE_POLICY_GOVERNOR_H
+#define VAWARE_POLICY_GOVERNOR_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+/* What all tasks of the VM met, summed over its vCPUs: since load, or in an epoch. */
+struct governor_sums {
+	u64 run_ns;  /* they ran: normal work only, here and below */
+	u64 lost_ns; /* they waited for a vCPU, or that was stopped while they ran */
+	u64 wait_ns; /* latency-sensitive ones waited */
+	u64 wakes;   /* so many of them */
+	u64 acts[VAWARE_NR_POLICIES]; /* decisions of each policy */
+};
+
+/* How a policy is judged. */
+struct governed {
+	u64 seed;	 /* so that two policies do not draw the same */
+	u32 open_64;	 /* in how many epochs of 64 it is on while nothing is known, */
+	u32 winning_64;	 /* after it has won, */
+	u32 losing_64;	 /* and after it has lost */
+	u32 outcome;	 /* enum vaware_outcome that it is for */
+	u32 gain_256;	 /* what it has to gain of that to win, in 1/256 of an octave */
+	bool has_to_win; /* it costs something: without a gain it loses */
+};
+
+/*
+ * Return how the policy with bit @index is judged. @exact: a steal clock tells what tasks obtain;
+ * by late beats one that moves often seems to run for a fifth longer than it does.
+ */
+static inline struct governed governed_of(u32 index, bool exact)
+{
+	struct governed g = {
+		.seed = (index + 1) * 0x9e3779b97f4a7c15ULL, /* 2^64 by the golden ratio */
+		.open_64 = 56,
+		.winning_64 = 62,
+		.losing_64 = 4,
+		.outcome = VAWARE_OUTCOME_PROGRESS,
+		.gain_256 = HARM_256,
+	};
+
+	switch (1 << index) {
+	case VAWARE_POLICY_BVS:
+	case VAWARE_POLICY_GATHER:
+		g.outcome = VAWARE_OUTCOME_WAIT;
+		break;
+	case VAWARE_POLICY_IVH:
+		g.open_64 = exact ? 32 : 4;
+		g.gain_256 = exact ? IVH_GAIN_256 : IVH_GAIN_BEATS_256;
+		g.has_to_win = true;
+		break;
+	case VAWARE_POLICY_RESCUE:
+		g.outcome = VAWARE_OUTCOME_WAIT;
+		g.open_64 = 48;
+		g.gain_256 = RESCUE_GAIN_256;
+		g.has_to_win = true;
+		break;
+	}
+	return g;
+}
+
+/* Return true if a policy is on in @epoch, after @verdict (enum vaware_verdict). */
+static inline bool governor_is_on(const struct governed *g, u64 epoch, u32 verdict)
+{
+	u64 dice = epoch + g->seed; /* mixed as by SplitMix64 (Steele, Lea, Flood 2014) */
+
+	dice = (dice ^ dice >> 30) * 0xbf58476d1ce4e5b9ULL;
+	dice = (dice ^ dice >> 27) * 0x94d049bb133111ebULL;
+	dice = (dice ^ dice >> 31) >> 58; /* 0 to 63 */
+	if (verdict == VAWARE_TRIAL_OPEN)
+		return dice < g->open_64;
+	return dice < (verdict == VAWARE_TRIAL_WINS ? g->winning_64 : g->losing_64);
+}
+
+/* Return true if a policy rests while nothing is wrong, after @verdict: there are no epochs then.
+ */
+static inline bool governor_rests(const struct governed *g, u32 verdict)
+{
+	return verdict == VAWARE_TRIAL_LOSES || (verdict == VAWARE_TRIAL_OPEN && g->open_64 < 32);
+}
+
+/* Return the logarithm of @value, above 0, in 1/256 of an octave; it is linear within one. */
+static inline u64 governor_log_256(u64 value)
+{
+	u64 octave = 0, rest = value;
+
+	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
+	if (rest >> 32) {
+		octave += 32;
+		rest >>= 32;
+	}
+	if (rest >> 16) {
+		octave += 16;
+		rest >>= 16;
+	}
+	if (rest >> 8) {
+		octave += 8;
+		rest >>= 8;
+	}
+	if (rest >> 4) {
+		octave += 4;
+		rest >>= 4;
+	}
+	if (rest >> 2) {
+		octave += 2;
+		rest >>= 2;
+	}
+	octave += rest >> 1;
+	rest = octave > 8 ? value >> (octave - 8) : value << (8 - octave);
+	return octave * 256 + rest - 256;
+}
+
+/* Take down an epoch whose outcome was @log_256. Older ones fade. */
+static inline void governor_add(struct vaware_epochs *epochs, u64 log_256)
+{
+	epochs->count++;
+	epochs->sum += log_256;
+	epochs->sum_sq += log_256 * log_256;
+	if (epochs->count < TRIAL_EPOCHS_MAX) /* which is even: what is halved keeps its mean */
+		return;
+	epochs->count /= 2;
+	epochs->sum /= 2;
+	epochs->sum_sq /= 2;
+}
+
+/* Add to @sum what the vCPU of @s has had since load. */
+static inline void governor_sum(struct governor_sums *sum, const struct vaware_stats *s)
+{
+	const u64 *counters = s->counters;
+
+	sum->run_ns += s->run_ns[VAWARE_CLASS_LATENCY] + s->run_ns[VAWARE_CLASS_THROUGHPUT];
+	sum->lost_ns += s->lost_ns;
+	sum->wait_ns += s->wait_ns[VAWARE_CLASS_LATENCY];
+	sum->wakes += s->latency_waits;
+	sum->acts[0] += counters[VAWARE_BVS_PICKED] + counters[VAWARE_BVS_QUEUED];
+	sum->acts[1] += counters[VAWARE_IVH_ASKED];
+	sum->acts[2] += counters[VAWARE_RESCUE_WATCHED] + counters[VAWARE_RESCUE_IN_REACH] +
+			counters[VAWARE_RESCUE_YIELDED];
+	sum->acts[3] += counters[VAWARE_RWC_AVOIDED] + counters[VAWARE_RWC_LEFT];
+	sum->acts[4] += counters[VAWARE_CAPACITY_MOVED] + counters[VAWARE_BVS_PICKED];
+	/* retain, the 5th, tries its time-outs by itself: an epoch is too short for them */
+	sum->acts[6] += counters[VAWARE_GATHER_KEPT];
+}
+
+/* Put into @now what is in it since @before, which becomes what @now was. */
+static inline void governor_since(struct governor_sums *now, struct governor_sums *before)
+{
+	struct governor_sums sums = *now;
+	u32 i;
+
+	now->run_ns -= before->run_ns;
+	now->lost_ns -= before->lost_ns;
+	now->wait_ns -= before->wait_ns;
+	now->wakes -= before->wakes;
+	for (i = 0; i < VAWARE_NR_POLICIES; i++)
+		now->acts[i] -= before->acts[i];
+	*before = sums;
+}
+
+/* Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. */
+static inline void governor_take(struct vaware_trial *trial, bool on,
+				 const struct governor_sums *sums)
+{
+	struct vaware_epochs *arm = trial->arms[on];
+
+	if (sums->run_ns + sums->lost_ns >= EPOCH_WORK_MIN_NS)
+		governor_add(&arm[VAWARE_OUTCOME_PROGRESS],
+			     governor_log_256(
+				     sums->run_ns * 65536 / (sums->run_ns + sums->lost_ns) + 1));
+	if (sums->wakes >= EPOCH_WAKES_MIN)
+		governor_add(&arm[VAWARE_OUTCOME_WAIT],
+			     governor_log_256(sums->wait_ns / sums->wakes + 1));
+}
+
+/* Return the square of the standard error of the mean of @epochs, of which there are some. */
+static inline u64 governor_error_sq(const struct vaware_epochs *epochs)
+{
+	u64 n = epochs->count, mean_sq = epochs->sum_sq / n, mean = epochs->sum / n;
+	u64 variance = mean_sq > mean * mean ? mean_sq - mean * mean : 0;
+
+	return (variance + EPOCH_NOISE_256 * EPOCH_NOISE_256) / n;
+}
+
+/* What a policy has changed in one outcome. */
+struct governor_gain {
+	s64 by_256; /* in 1/256 of an octave; below 0: a loss */
+	u64 epochs; /* of the kind of which there are less */
+	bool sure;  /* it is not chance */
+};
+
+static inline struct governor_gain governor_gain(const struct vaware_trial *trial, u32 outcome)
+{
+	const struct vaware_epochs *with = &trial->arms[1][outcome & 1];
+	const struct vaware_epochs *without = &trial->arms[0][outcome & 1];
+	struct governor_gain gain = {
+		.epochs = with->count < without->count ? with->count : without->count,
+	};
+
+	if (gain.epochs < TRIAL_EPOCHS_MIN)
+		return gain;
+	gain.by_256 = (s64)(with->sum / with->count) - (s64)(without->sum / without->count);
+	gain.sure = (u64)(gain.by_256 * gain.by_256) >=
+		    TRIAL_SURE_SQ * (governor_error_sq(with) + governor_error_sq(without));
+	if (outcome == VAWARE_OUTCOME_WAIT)
+		gain.by_256 = -gain.by_256;
+	return gain;
+}
+
+/* Return true if @gain is a loss that is no chance. */
+static inline bool governor_harm(const struct governor_gain *gain)
+{
+	return gain->sure && gain->by_256 <= -HARM_256;
+}
+
+/* Return the verdict on @trial (enum vaware_verdict). */
+static inline u32 governor_verdict(const struct vaware_trial *trial, const struct governed *g)
+{
+	struct governor_gain main = governor_gain(trial, g->outcome);
+	struct governor_gain other = governor_gain(trial, !g->outcome);
+	bool won = trial->verdict == VAWARE_TRIAL_WINS;
+
+	if (main.sure && main.by_256 >= (s64)g->gain_256)
+		return VAWARE_TRIAL_WINS;
+	if (governor_harm(&main) || governor_harm(&other))
+		return VAWARE_TRIAL_LOSES;
+	/* A verdict lasts until half of what it took is lost. */
+	if (won && 2 * main.by_256 >= (s64)g->gain_256)
+		return VAWARE_TRIAL_WINS;
+	if (trial->verdict == VAWARE_TRIAL_LOSES &&
+	    (2 * main.by_256 <= -HARM_256 || 2 * other.by_256 <= -HARM_256))
+		return VAWARE_TRIAL_LOSES;
+	if (g->has_to_win)
+		return main.epochs >= (won ? TRIAL_EPOCHS_MIN : TRIAL_EPOCHS_ENOUGH)
+			       ? VAWARE_TRIAL_LOSES
+			       : trial->verdict;
+	return main.epochs >= TRIAL_EPOCHS_ENOUGH ? VAWARE_TRIAL_OPEN : trial->verdict;
+}
+
+/* Begin @trial anew, with the verdict of an earlier run, if there was one. */
+static inline void governor_begin(struct vaware_trial *trial)
+{
+	u64 prior = trial->prior;
+
+	*trial = (struct vaware_trial){ .verdict = prior, .prior = prior };
+}
+
+/*
+ * Return true if @epoch says something of the policy: it has done something not long ago, in an
+ * epoch in which it was on.
+ */
+static inline bool governor_counts(const struct vaware_trial *trial, u64 epoch)
+{
+	return trial->acted_epoch && epoch - trial->acted_epoch <= TRIAL_ACTED_EPOCHS;
+}
+
+#endif

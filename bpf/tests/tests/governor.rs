@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Properties of the governor.
+
+use policy_tests::*;
+use proptest::prelude::*;
+
+const EPOCH: u64 = 64_000_000;
+const OPEN: u64 = VAWARE_TRIAL_OPEN as u64;
+const WINS: u64 = VAWARE_TRIAL_WINS as u64;
+const LOSES: u64 = VAWARE_TRIAL_LOSES as u64;
+const PROGRESS: usize = VAWARE_OUTCOME_PROGRESS as usize;
+const WAIT: usize = VAWARE_OUTCOME_WAIT as usize;
+const BVS: u32 = VAWARE_POLICY_BVS.trailing_zeros();
+const IVH: u32 = VAWARE_POLICY_IVH.trailing_zeros();
+const RESCUE: u32 = VAWARE_POLICY_RESCUE.trailing_zeros();
+const NR_POLICIES: u32 = VAWARE_NR_POLICIES;
+const WAKES: u64 = 100;
+
+/// What epochs are like: the share of the time that tasks obtain and how long they wait, without a
+/// policy, and how many times that with it; and by how much both vary from epoch to epoch.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    share: f64,
+    gain: f64,
+    wait_us: f64,
+    wait_times: f64,
+    noise: f64,
+}
+
+const EVEN: Host = Host { share: 0.5, gain: 1.0, wait_us: 300.0, wait_times: 1.0, noise: 0.05 };
+
+/// A trial in service, and the random numbers of its host.
+struct Service {
+    trial: vaware_trial,
+    index: u32,
+    epoch: u64,
+    random: u64,
+}
+
+impl Service {
+    fn begin(index: u32, seed: u64) -> Self {
+        let epochs = || vaware_epochs { count: 0, sum: 0, sum_sq: 0 };
+        let arms = [[epochs(), epochs()], [epochs(), epochs()]];
+        let trial = vaware_trial { arms, acted_epoch: 0, verdict: OPEN, prior: OPEN };
+        Self { trial, index, epoch: seed, random: seed | 1 }
+    }
+
+    /// Uniform in -1 to 1.
+    fn dice(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random as f64 / u64::MAX as f64 * 2.0 - 1.0
+    }
+
+    /// So many epochs on `host`. Returns in how many the policy was on.
+    fn serve(&mut self, epochs: u64, host: Host) -> u64 {
+        let how = pure!(governed_of(self.index, true));
+        let mut nr_on = 0;
+        for _ in 0..epochs {
+            self.epoch += 1;
+            let on = pure!(governor_is_on(&how, self.epoch, self.trial.verdict as u32));
+            nr_on += u64::from(on);
+            let swing = (host.noise * (self.dice() + self.dice())).exp();
+            let share = (host.share * if on { host.gain } else { 1.0 } * swing).min(1.0);
+            let wait_us = host.wait_us * if on { host.wait_times } else { 1.0 } * swing;
+            let run_ns = (share * EPOCH as f64) as u64;
+            let sums = governor_sums {
+                run_ns,
+                lost_ns: EPOCH - run_ns,
+                wait_ns: (wait_us * 1e3) as u64 * WAKES,
+                wakes: WAKES,
+                acts: [1; NR_POLICIES as usize],
+            };
+            pure!(governor_take(&mut self.trial, on, &sums));
+            self.trial.verdict = u64::from(pure!(governor_verdict(&self.trial, &how)));
+        }
+        nr_on
+    }
+}
+
+fn arm(logs: &[u64]) -> vaware_epochs {
+    let mut epochs = vaware_epochs { count: 0, sum: 0, sum_sq: 0 };
+    for log_256 in logs {
+        pure!(governor_add(&mut epochs, *log_256));
+    }
+    epochs
+}
+
+proptest! {
+    #[test]
+    fn harvesting_that_pays_is_on_within_seconds(seed in 1u64..1 << 40, gain in 1.5..1.9f64, noise in 0.0..0.15f64) {
+        let mut service = Service::begin(IVH, seed);
+        service.serve(40, Host { gain, noise, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, WINS);
+        let nr_on = service.serve(200, Host { gain, noise, ..EVEN });
+        prop_assert!(nr_on > 160, "{} of 200 epochs", nr_on);
+    }
+
+    #[test]
+    fn what_has_to_win_and_changes_nothing_is_off_within_seconds(seed in 1u64..1 << 40, loss in 0.0..0.9f64, which: bool) {
+        let index = if which { IVH } else { RESCUE };
+        let mut service = Service::begin(index, seed);
+        let host = Host { gain: 1.0 - loss, wait_times: 1.0 + loss, ..EVEN };
+        service.serve(80, host);
+        prop_assert_eq!(service.trial.verdict, LOSES);
+        let nr_on = service.serve(640, host);
+        prop_assert!(nr_on < 80, "{} of 640 epochs", nr_on);
+    }
+
+    #[test]
+    fn what_does_harm_is_off_within_seconds(
+        seed in 1u64..1 << 40, index in 0..NR_POLICIES, harm in 1.3..5.0f64, noise in 0.0..0.1f64, waits: bool,
+    ) {
+        let mut service = Service::begin(index, seed);
+        let host = if waits {
+            Host { wait_times: harm, noise, ..EVEN }
+        } else {
+            Host { gain: 1.0 / harm, noise, ..EVEN }
+        };
+        service.serve(160, host);
+        prop_assert_eq!(service.trial.verdict, LOSES);
+        let nr_on = service.serve(640, host);
+        prop_assert!(nr_on < 80, "{} of 640 epochs", nr_on);
+    }
+
+    #[test]
+    fn what_does_no_harm_stays_on(seed in 1u64..1 << 40, noise in 0.0..0.3f64, gain in 1.0..2.0f64) {
+        let mut service = Service::begin(BVS, seed);
+        let nr_on = service.serve(1000, Host { gain, wait_times: 1.0 / gain, noise, ..EVEN });
+        prop_assert!(nr_on > 800, "{} of 1000 epochs", nr_on);
+    }
+
+    #[test]
+    fn of_a_loser_that_now_pays_it_is_seen(seed in 1u64..1 << 40, index in 0..NR_POLICIES) {
+        let mut service = Service::begin(index, seed);
+        service.serve(160, Host { gain: 0.6, wait_times: 1.8, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, LOSES);
+        service.serve(1000, Host { gain: 1.8, wait_times: 0.4, ..EVEN });
+        prop_assert_ne!(service.trial.verdict, LOSES);
+    }
+
+    #[test]
+    fn a_few_epochs_give_no_verdict(seed in 1u64..1 << 40, index in 0..NR_POLICIES, gain in 0.1..1.9f64) {
+        let mut service = Service::begin(index, seed);
+        service.serve(4, Host { gain, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, OPEN);
+    }
+
+    #[test]
+    fn an_epoch_with_next_to_no_work_is_none(run_ns in 0..EPOCH / 32, lost_ns in 0..EPOCH / 32, wakes in 0u64..8, on: bool) {
+        let mut service = Service::begin(IVH, 1);
+        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, acts: [1; NR_POLICIES as usize] };
+        pure!(governor_take(&mut service.trial, on, &sums));
+        prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].count, 0);
+        prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].count, 0);
+    }
+
+    #[test]
+    fn a_policy_that_does_nothing_is_not_judged(epoch in 1u64..1 << 40, since in 0u64..200) {
+        let mut trial = Service::begin(IVH, 1).trial;
+        prop_assert!(!pure!(governor_counts(&trial, epoch)));
+        trial.acted_epoch = epoch;
+        prop_assert_eq!(pure!(governor_counts(&trial, epoch + since)), since <= 64);
+    }
+
+    #[test]
+    fn an_earlier_verdict_holds_until_there_are_epochs_of_both_kinds(seed in 1u64..1 << 40, index in 0..NR_POLICIES) {
+        for prior in [WINS, LOSES] {
+            let mut service = Service::begin(index, seed);
+            service.trial.prior = prior;
+            pure!(governor_begin(&mut service.trial));
+            service.serve(3, EVEN);
+            prop_assert_eq!(service.trial.verdict, prior);
+        }
+    }
+
+    #[test]
+    fn logarithms_are_those_of_mathematics(value in 1u64..1 << 55) {
+        let log = pure!(governor_log_256(value)) as f64 / 256.0;
+        prop_assert!((log - (value as f64).log2()).abs() < 0.09, "{} of {}", log, value);
+        prop_assert!(pure!(governor_log_256(value + 1 + value / 64)) > pure!(governor_log_256(value)));
+    }
+
+    #[test]
+    fn memory_of_epochs_is_bounded_and_their_mean_among_them(logs in prop::collection::vec(0u64..16_384, 1..300)) {
+        let epochs = arm(&logs);
+        let mean = epochs.sum / epochs.count;
+        prop_assert!(epochs.count <= 24);
+        prop_assert!(mean <= *logs.iter().max().unwrap_or(&0));
+        prop_assert!(pure!(governor_error_sq(&epochs)) <= 16_384 * 16_384);
+    }
+
+    #[test]
+    fn two_policies_draw_apart(first in 0u64..1 << 40, one in 0..NR_POLICIES, two in 0..NR_POLICIES) {
+        prop_assume!(one != two);
+        let half = |index| governed { open_64: 32, ..pure!(governed_of(index, true)) };
+        let is_on = |how: &governed, epoch| pure!(governor_is_on(how, epoch, OPEN as u32));
+        let (one, two) = (half(one), half(two));
+        let nr_alike = (first..first + 1000).filter(|epoch| is_on(&one, *epoch) == is_on(&two, *epoch)).count();
+        prop_assert!((350..650).contains(&nr_alike), "{nr_alike} of 1000 epochs");
+    }
+
+    #[test]
+    fn sums_since_are_differences(run in 0u64..1 << 40, more in 0u64..1 << 40) {
+        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, acts: [n; NR_POLICIES as usize] };
+        let (mut now, mut before) = (sums(run + more), sums(run));
+        pure!(governor_since(&mut now, &mut before));
+        prop_assert_eq!((now.run_ns, now.lost_ns, now.wait_ns, now.wakes), (more, 2 * more, 3 * more, more));
+        prop_assert_eq!(now.acts, [more; NR_POLICIES as usize]);
+        prop_assert_eq!(before.lost_ns, 2 * (run + more));
+    }
+}
+
+const HOUR: u64 = 3_600_000_000_000 / EPOCH;
+
+/// How often the governor errs where a policy changes nothing, and how long it takes to switch off
+/// what does harm. `cargo test -p policy-tests --test governor -- --nocapture` prints it, for
+/// docs/decisions.md.
+#[test]
+fn errors_are_few_and_harm_ends_soon() {
+    for noise in [0.02, 0.1, 0.3] {
+        let (mut verdicts, mut off) = (0, 0);
+        for seed in 1..=8 {
+            let mut service = Service::begin(BVS, seed * 977);
+            let mut before = OPEN;
+            for _ in 0..HOUR {
+                off += 1 - service.serve(1, Host { noise, ..EVEN });
+                verdicts += u32::from(service.trial.verdict != before);
+                before = service.trial.verdict;
+            }
+        }
+        println!(
+            "noise {noise}: {} false verdicts an hour, off for {:.1} % of the time",
+            f64::from(verdicts) / 8.0,
+            off as f64 * 100.0 / (8 * HOUR) as f64
+        );
+        assert!(verdicts <= 8 && off < 8 * HOUR / 6, "noise {noise}: {verdicts}, {off}");
+        for harm in [1.2, 1.5, 2.0] {
+            let mut epochs: Vec<_> = (1..=99)
+                .map(|seed| {
+                    let mut service = Service::begin(BVS, seed * 977);
+                    let host = Host { wait_times: harm, noise, ..EVEN };
+                    (1..1000).find(|_| {
+                        service.serve(1, host);
+                        service.trial.verdict == LOSES
+                    })
+                })
+                .map(|epochs| epochs.unwrap_or(1000))
+                .collect();
+            epochs.sort_unstable();
+            println!("  waits {harm} times as long: off after {} epochs (median)", epochs[49]);
+            assert!(harm < 1.5 || epochs[49] < 400, "{harm}: {epochs:?}");
+        }
+    }
+}

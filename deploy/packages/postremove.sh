@@ -1,0 +1,9 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# After a removal or a purge: nothing that the daemon wrote is left. The package manager removes the configuration.
+set -e
+case $1 in remove | purge | 0) ;; *) exit 0 ;; esac
+rm -rf /run/scx_vaware /run/private/scx_vaware
+[ -d /run/systemd/system ] || exit 0
+systemctl daemon-reload
+systemctl reset-failed scx_vaware.service 2>/dev/null || true

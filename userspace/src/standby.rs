@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Why the daemon has no scheduler loaded, and only looks on and exports what it finds.
+
+use crate::config::Config;
+use crate::ejections::Ejections;
+
+/// A reason to stand by, the weightiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standby {
+    /// The kill switch is on: its file is there.
+    KillSwitch,
+    /// The kernel has ejected the scheduler too often since boot.
+    Ejected,
+    /// The configuration asks for it.
+    MonitorOnly,
+    /// Its time in a roll-out has not come yet.
+    Delayed,
+    /// The VM was better off without it.
+    Worse,
+    /// It is the turn of the kernel's own scheduler in a comparison.
+    Compared,
+}
+
+impl Standby {
+    pub const ALL: [Self; 6] = [
+        Self::KillSwitch,
+        Self::Ejected,
+        Self::MonitorOnly,
+        Self::Delayed,
+        Self::Worse,
+        Self::Compared,
+    ];
+
+    /// Why not to load the scheduler now; `None` if nothing speaks against it. Looks for the kill
+    /// switch's file.
+    pub fn reason(config: &Config, ejections: u64, delayed: bool) -> Option<Self> {
+        // A link that leads nowhere counts, too.
+        if config.kill_switch.symlink_metadata().is_ok() {
+            Some(Self::KillSwitch)
+        } else if ejections >= config.ejections_max {
+            Some(Self::Ejected)
+        } else if config.monitor_only {
+            Some(Self::MonitorOnly)
+        } else {
+            delayed.then_some(Self::Delayed)
+        }
+    }
+
+    /// The name in metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::KillSwitch => "kill_switch",
+            Self::Ejected => "ejections",
+            Self::MonitorOnly => "monitor_only",
+            Self::Delayed => "start_jitter",
+            Self::Worse => "worse",
+            Self::Compared => "compared",
+        }
+    }
+
+    /// Whether it is as an operator wants it.
+    pub fn is_wanted(self) -> bool {
+        self != Self::Ejected
+    }
+
+    /// A sentence for people: why, and what ends it.
+    pub fn sentence(self, config: &Config, ejections: &Ejections) -> String {
+        match self {
+            Self::KillSwitch => {
+                let file = config.kill_switch.display();
+                format!("the kill switch is on; remove {file} to load the scheduler")
+            }
+            Self::Ejected => format!(
+                "the kernel has ejected the scheduler {} times since boot; see dmesg, report it, \
+                 and remove {} to load it again",
+                ejections.count,
+                ejections.place()
+            ),
+            Self::MonitorOnly => {
+                "monitor_only is set; set it to false and reload, to load the scheduler".into()
+            }
+            Self::Delayed => {
+                let limit_s = config.start_jitter.as_secs();
+                format!("the scheduler is loaded within {limit_s} s; start_jitter_s = 0 ends that")
+            }
+            Self::Worse => {
+                "the VM was better off without the scheduler; it is compared again within \
+                            an hour, and unload_if_worse_percent = 0 loads it at once"
+                    .into()
+            }
+            Self::Compared => {
+                "the kernel's own scheduler has its turn in a comparison, which takes two \
+                               minutes; unload_if_worse_percent = 0 ends that"
+                    .into()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    fn config() -> Config {
+        let kill_switch = std::env::temp_dir().join(format!("vaware-kill-{}", std::process::id()));
+        Config { kill_switch, ..Config::default() }
+    }
+
+    #[test]
+    fn the_weightiest_reason_counts() -> std::io::Result<()> {
+        let config = config();
+        let limit = config.ejections_max;
+        assert_eq!(Standby::reason(&config, limit - 1, false), None);
+        assert_eq!(Standby::reason(&config, 0, true), Some(Standby::Delayed));
+        let monitor = Config { monitor_only: true, ..config };
+        assert_eq!(Standby::reason(&monitor, 0, true), Some(Standby::MonitorOnly));
+        assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::Ejected));
+        fs::write(&monitor.kill_switch, "")?;
+        assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::KillSwitch));
+        fs::remove_file(&monitor.kill_switch)
+    }
+
+    #[test]
+    fn each_sentence_tells_what_ends_it() {
+        let config = Config { kill_switch: PathBuf::from("/x/y"), ..config() };
+        for (reason, way_out) in Standby::ALL.into_iter().zip([
+            "remove /x/y",
+            "remove ",
+            "to false",
+            "start_jitter_s = 0",
+            "percent = 0",
+            "percent = 0",
+        ]) {
+            let said = reason.sentence(&config, &Ejections::default());
+            assert!(said.contains(way_out), "{said}");
+        }
+    }
+}
