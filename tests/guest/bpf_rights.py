@@ -23,7 +23,8 @@ def bpf(command: int, attributes: bytes) -> str:
     padded = ctypes.create_string_buffer(attributes.ljust(152, b"\0"), 152)
     if libc.syscall(SYS_BPF, command, padded, len(padded)) >= 0:
         return "done"
-    return errno.errorcode[ctypes.get_errno()]
+    number = ctypes.get_errno()
+    return errno.errorcode.get(number, str(number))  # some are the kernel's own
 
 
 text = ctypes.create_string_buffer(EXIT, len(EXIT))
