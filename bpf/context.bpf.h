@@ -111,6 +111,12 @@ struct blocking_ctx {
 	u32 together;
 };
 
+/* limit.bpf.c: run time that is not charged to the pools of limits yet. */
+struct limit_vcpu {
+	u32 limiter; /* to whom: see struct cgroup_ctx */
+	u64 owed_ns;
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -131,11 +137,21 @@ struct vcpu_ctx {
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
 	struct blocking_ctx blocking;
+	struct limit_vcpu limit;
 } __attribute__((aligned(64)));
 
 /* bvs: one task. */
 struct bvs_task {
 	u64 predicted_ns; /* wait that it expects; 0: it has not chosen */
+};
+
+/* cgroup.bpf.c, limit.bpf.c: one task. */
+struct cgroup_task {
+	u32 number;	/* of its cgroup's entry in `cgroups` */
+	u32 generation; /* of that entry */
+	u32 counted; /* the weight by which it is among that cgroup's runnable tasks; 0: it is not
+		      */
+	u64 held_ns; /* since when a limit holds it; 0: none does */
 };
 
 /* One task. Written by the vCPU that holds its runqueue lock. */
@@ -150,6 +166,7 @@ struct task_ctx {
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
 	struct bvs_task bvs;
 	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
+	struct cgroup_task cgroup;
 };
 
 struct {
