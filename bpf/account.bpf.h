@@ -6,6 +6,7 @@
 #define VAWARE_ACCOUNT_BPF_H
 
 #include "activity.bpf.h"
+#include "limit.bpf.h"
 #include "queue.bpf.h"
 
 #include "policy/account.h"
@@ -27,7 +28,8 @@ static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cp
 	}
 	run_ns = account_run_ns(elapsed_ns, stolen_ns);
 	v->run.charged_ns = now;
-	t->vtime += vtime_of_run(run_ns, p->scx.weight);
+	t->vtime += vtime_of_run(run_ns, task_weight(p, t));
+	limit_charge(t, v, run_ns);
 	t->burst_ns += run_ns;
 	v->account.run_ns += run_ns;
 	v->account.steal_ns += elapsed_ns - run_ns;

@@ -105,6 +105,12 @@ struct lock_ctx {
 	u64 since_ns;
 };
 
+/* limit.bpf.c: run time that is not charged to the pools of limits yet. */
+struct limit_vcpu {
+	u32 limiter; /* to whom: see struct cgroup_ctx */
+	u64 owed_ns;
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -124,11 +130,21 @@ struct vcpu_ctx {
 	struct rescue_ctx rescue;
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
+	struct limit_vcpu limit;
 } __attribute__((aligned(64)));
 
 /* bvs: one task. */
 struct bvs_task {
 	u64 predicted_ns; /* wait that it expects; 0: it has not chosen */
+};
+
+/* cgroup.bpf.c, limit.bpf.c: one task. */
+struct cgroup_task {
+	u32 number;	/* of its cgroup's entry in `cgroups` */
+	u32 generation; /* of that entry */
+	u32 counted; /* the weight by which it is among that cgroup's runnable tasks; 0: it is not
+		      */
+	u64 held_ns; /* since when a limit holds it; 0: none does */
 };
 
 /* One task. Written by the vCPU that holds its runqueue lock. */
@@ -142,6 +158,7 @@ struct task_ctx {
 	u32 migrated;	/* moved by a policy since it last slept */
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
 	struct bvs_task bvs;
+	struct cgroup_task cgroup;
 };
 
 struct {

@@ -176,7 +176,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 	expects = ivh_answer_source(v, now);
 	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
 		return;
-	if (prev && (prev->scx.flags & SCX_TASK_QUEUED)) {
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && !limit_holds(prev)) {
 		if (dispatch_leaves(prev, cpu, now)) {
 			if (!take_own(cpu, v, false) && !take_own(cpu, v, true))
 				activity_idle(cpu, now);
@@ -190,7 +190,7 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	if (take_own(cpu, v, false) || steal(cpu, false, now) || take_own(cpu, v, true) ||
-	    steal(cpu, true, now))
+	    steal(cpu, true, now) || limit_take())
 		return;
 	if (expects) /* stay awake for the task, without waiting here */
 		kick(cpu, SCX_KICK_IDLE);

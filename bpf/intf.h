@@ -95,6 +95,7 @@ enum vaware_counter {
 	VAWARE_EXPIRED_TO_IDLE,	 /* a task whose slice ended moved to an idle vCPU */
 	VAWARE_REAL_TIME_LEFT,	 /* a task left its vCPU to a real-time task */
 	VAWARE_RCU_READER_FIRST, /* a task queued early: it was preempted as an RCU reader */
+	VAWARE_LIMIT_HELD,	 /* a task had to wait as its cgroup had used up its cpu.max */
 	VAWARE_PINNED_LOCAL,	 /* a task of one vCPU went straight to it */
 	VAWARE_YIELD_IGNORED,	 /* sched_yield with nobody waiting: cost nothing */
 	VAWARE_KICKS,		 /* inter-processor interrupts asked for */

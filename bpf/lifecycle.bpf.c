@@ -13,7 +13,18 @@ s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task
 		return -ENOMEM;
 	/* Where the same programs are attached again, it has been here before. */
 	*t = (struct task_ctx){};
+	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
+		cgroup_join(t, args->cgroup);
 	return 0;
+}
+
+/* A task leaves, to another class or for good. */
+void BPF_STRUCT_OPS(vaware_disable, struct task_struct *p)
+{
+	struct task_ctx *t = task_ctx_of(p);
+
+	if (t)
+		cgroup_uncount(t);
 }
 
 /* A task joins, by fork or by a change of its policy: neither ahead of the others nor behind. */

@@ -3,6 +3,7 @@
  * scx_vaware, the kernel half: its state, its start and end, and the table of what is done where.
  */
 #include "activity.bpf.h"
+#include "cgroup.bpf.h"
 #include "governor.bpf.h"
 #include "queue.bpf.h"
 #include "rescue.bpf.h"
@@ -57,7 +58,9 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 	if (err)
 		return err;
 	err = governor_init();
-	return err ? err : rescue_init();
+	if (!err)
+		err = cgroup_start();
+	return err ?: rescue_init();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)
@@ -88,9 +91,17 @@ extern bool vaware_yield(unsigned long long *ctx);
 /* lifecycle.bpf.c */
 extern s32 vaware_init_task(unsigned long long *ctx);
 extern void vaware_enable(unsigned long long *ctx);
+extern void vaware_disable(unsigned long long *ctx);
 extern void vaware_cpu_release(unsigned long long *ctx);
 extern void vaware_cpu_online(unsigned long long *ctx);
 extern void vaware_cpu_offline(unsigned long long *ctx);
+/* cgroup.bpf.c */
+extern s32 vaware_cgroup_init(unsigned long long *ctx);
+extern void vaware_cgroup_exit(unsigned long long *ctx);
+extern void vaware_cgroup_move(unsigned long long *ctx);
+extern void vaware_cgroup_set_weight(unsigned long long *ctx);
+extern void vaware_cgroup_set_bandwidth(unsigned long long *ctx);
+extern void vaware_cgroup_set_idle(unsigned long long *ctx);
 /* dump.bpf.c */
 extern void vaware_dump_cpu(unsigned long long *ctx);
 extern void vaware_dump_task(unsigned long long *ctx);
@@ -105,8 +116,15 @@ SCX_OPS_DEFINE(vaware,
 	       .stopping = (void *)vaware_stopping, .yield = (void *)vaware_yield,
 	       /* Tasks and vCPUs come and go. */
 	       .init_task = (void *)vaware_init_task, .enable = (void *)vaware_enable,
-	       .cpu_release = (void *)vaware_cpu_release, .cpu_online = (void *)vaware_cpu_online,
-	       .cpu_offline = (void *)vaware_cpu_offline, .dump_cpu = (void *)vaware_dump_cpu,
+	       .disable = (void *)vaware_disable, .cpu_release = (void *)vaware_cpu_release,
+	       .cpu_online = (void *)vaware_cpu_online, .cpu_offline = (void *)vaware_cpu_offline,
+	       .dump_cpu = (void *)vaware_dump_cpu,
+	       /* Cgroups come, go and change. */
+	       .cgroup_init = (void *)vaware_cgroup_init, .cgroup_exit = (void *)vaware_cgroup_exit,
+	       .cgroup_move = (void *)vaware_cgroup_move,
+	       .cgroup_set_weight = (void *)vaware_cgroup_set_weight,
+	       .cgroup_set_bandwidth = (void *)vaware_cgroup_set_bandwidth,
+	       .cgroup_set_idle = (void *)vaware_cgroup_set_idle,
 	       .dump_task = (void *)vaware_dump_task, .init = (void *)vaware_init,
 	       .exit = (void *)vaware_exit,
 	       /* A stopped vCPU is no stall: the longest that the kernel allows. */

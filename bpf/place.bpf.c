@@ -6,6 +6,7 @@
 #include "bvs.bpf.h"
 #include "capacity.bpf.h"
 #include "cost.bpf.h"
+#include "limit.bpf.h"
 #include "near.bpf.h"
 #include "preempt.bpf.h"
 #include "rescue.bpf.h"
@@ -252,7 +253,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	struct near n;
 	bool follow;
 
-	if (!here || !t)
+	if (!here || !t || limit_holds(p))
 		return prev_cpu; /* to ops.enqueue */
 	n = wanted(p, t, prev_cpu, now);
 	n.timer_wakee = bvs_timer_wakes(this_cpu, now);
@@ -417,6 +418,8 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 
 	if (!v || !t || (!v->online && is_pinned(p))) { /* nobody looks into that one's queues */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags);
+	} else if (limit_hold(p, t, enq_flags)) {
+		return;
 	} else if (enq_flags & SCX_ENQ_REENQ) {
 		real_time_takes(p, t, cpu, v, enq_flags);
 	} else if (!(enq_flags & SCX_ENQ_WAKEUP)) {

@@ -41,8 +41,12 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 	carry_vtime(t, cpu, v);
 	t->vtime = vtime_enter(t->vtime, v->vclock);
 	t->queued_ns = now;
+	if (cgroups_in_use) {
+		cgroup_count(p, t);
+		t->vtime = vtime_bound(t->vtime, v->vclock, task_weight(p, t));
+	}
 	if (!is_rcu_reader(p))
-		return vtime_deadline(t->vtime, p->scx.weight, SLICE_NS);
+		return vtime_deadline(t->vtime, task_weight(p, t), SLICE_NS);
 	count(VAWARE_RCU_READER_FIRST);
 	return vtime_reader_deadline(v->vclock);
 }

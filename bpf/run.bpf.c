@@ -53,6 +53,10 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 		return;
 	wakeup_end(v, now);
 	carry_vtime(t, cpu, v); /* it may have been taken from another vCPU's queue */
+	if (cgroups_in_use) {
+		cgroup_count(p, t);
+		limit_run(p, t, cpu, v, now);
+	}
 	/*
 	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
 	 * be behind by so much, one by one as they next enter.
@@ -62,7 +66,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->in_turn = 0;
 	v->yielded = 0;
 	v->run.class = task_class(p, t);
-	v->run.weight = p->scx.weight;
+	v->run.weight = task_weight(p, t);
 	v->run.migrated = t->migrated;
 	v->run.rcu_reader = is_rcu_reader(p);
 	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
@@ -109,6 +113,14 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (activity_on)
 		activity_tick(cpu);
 	charge(p, t, cpu, v, now_ns());
+	if (cgroups_in_use) {
+		cgroup_count(p, t);
+		v->run.weight = task_weight(p, t);
+		if (limit_holds(p)) {
+			scx_bpf_task_set_slice(p, 0);
+			return;
+		}
+	}
 	governor_look(v, v->run.charged_ns);
 	ivh_consider(p, cpu, v->run.charged_ns);
 	if (rescue_makes_way(cpu)) {
@@ -143,6 +155,8 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		__sync_fetch_and_sub(&best_effort_vcpus, 1);
 	v->run.class = VAWARE_CLASS_NONE;
+	if (!runnable)
+		cgroup_uncount(t);
 	/* A change of its attributes takes a running task off as well: that is no sleep. */
 	if (!runnable && task_sleeps(p)) {
 		t->migrated = 0;

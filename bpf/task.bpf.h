@@ -5,7 +5,7 @@
 #ifndef VAWARE_TASK_BPF_H
 #define VAWARE_TASK_BPF_H
 
-#include "context.bpf.h"
+#include "cgroup.bpf.h"
 
 #include "policy/account.h"
 
@@ -21,7 +21,7 @@ static inline bool task_sleeps(const struct task_struct *p)
 
 static inline bool is_best_effort(const struct task_struct *p)
 {
-	return p->policy == SCHED_IDLE;
+	return p->policy == SCHED_IDLE || in_idle_cgroup(p);
 }
 
 /* Return true if @p is a kernel thread that belongs to one vCPU. */
@@ -55,6 +55,14 @@ static inline bool is_pinned(const struct task_struct *p)
 static inline bool is_rcu_reader(const struct task_struct *p)
 {
 	return bpf_core_field_exists(p->rcu_blocked_node) && p->rcu_blocked_node;
+}
+
+/* Return the weight of @p by its nice value and its cgroup (nice 0: WEIGHT_NICE_0). */
+static inline u32 task_weight(const struct task_struct *p, const struct task_ctx *t)
+{
+	u32 weight = p->scx.weight * WEIGHT_PARTS;
+
+	return cgroups_in_use ? cgroup_weigh(t, weight) : weight;
 }
 
 static inline u32 task_class(const struct task_struct *p, const struct task_ctx *t)

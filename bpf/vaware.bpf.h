@@ -18,8 +18,8 @@ extern const volatile bool log_activity;  /* preemptions go to the activity log 
 extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate what wakes */
 
 /* Set after load by the daemon. */
-extern u64 tick_ns;  /* 1 s / HZ */
-extern u64 policies; /* bits of enum vaware_policy; changes at run time */
+extern u64 tick_ns;	  /* 1 s / HZ */
+extern u64 policies;	  /* bits of enum vaware_policy; changes at run time */
 extern u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU; likewise */
 
 /* Policies that are not used at present, as they do not pay; written by governor.bpf.c. */

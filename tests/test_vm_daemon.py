@@ -20,8 +20,6 @@ from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 AS_NOBODY = "setpriv --reuid nobody --regid nogroup --clear-groups"
-LIMITED = "/sys/fs/cgroup/limited"
-IGNORED_LIMITS = 'scx_vaware_cgroups_ignored{control="cpu.max"}'
 SPIN_S = 3
 SHARE_OF_0 = 'scx_vaware_vcpu_share_ratio{cpu="0"}'
 
@@ -93,47 +91,6 @@ def test_no_client_ends_it(scheduler):
     assert hung_up.rc == 0, hung_up.output
     scheduler.expect_in_charge()
     assert scheduler.vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
-
-
-def test_it_does_not_void_cpu_limits_unless_told_to(guest):
-    limit = guest.run(
-        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
-        f"echo '50000 100000' >{LIMITED}/cpu.max && echo 300 >{LIMITED}/cpu.weight"
-    )
-    assert limit.rc == 0, limit.output
-    try:
-        inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
-        guest.run(f"until grep -q . {LIMITED}/cgroup.procs; do sleep 0.1; done", LIMIT_S)
-        before = sched_ext(guest)
-        refused = guest.run(BINARY, LIMIT_S)
-        assert refused.rc == 79, refused.output
-        assert "/limited;" in refused.output and "--allow-quota" in refused.output
-        assert refused.output.count("\n") == 1
-        assert sched_ext(guest) == before
-        with GuestScheduler(guest, "--allow-quota") as scheduler:
-            assert "cpu.weight of cgroups does not hold" in scheduler.output
-            page = guest.run(METRICS, LIMIT_S).output
-            assert value(page, 'scx_vaware_cgroups_ignored{control="cpu.max"}') == 1
-        inside.kill()
-        inside.wait(LIMIT_S)
-    finally:
-        guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
-
-
-def test_limits_that_are_set_later_are_counted_and_named(scheduler):
-    guest = scheduler.vm
-    assert published(guest, IGNORED_LIMITS) == 0
-    limit = guest.run(
-        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control && mkdir {LIMITED} && "
-        f"echo '50000 100000' >{LIMITED}/cpu.max"
-    )
-    assert limit.rc == 0, limit.output
-    inside = guest.spawn(f"echo $$ >{LIMITED}/cgroup.procs; exec sleep {LIMIT_S}")
-    wait_until(guest, lambda: "/limited; lift these limits" in scheduler.output, "the note")
-    assert published(guest, IGNORED_LIMITS) == 1
-    inside.kill()
-    inside.wait(LIMIT_S)
-    guest.run(f"rmdir {LIMITED}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control")
 
 
 def test_a_reload_names_the_keys_that_it_ignores(scheduler):

@@ -14,7 +14,7 @@
 /* Who runs on a vCPU, as far as a decision about it needs to know. */
 struct running {
 	u32 class;	 /* enum vaware_class; VAWARE_CLASS_NONE if no sched_ext task runs */
-	u32 weight;	 /* 1 to 10000 */
+	u32 weight;	 /* nice 0: WEIGHT_NICE_0 */
 	u64 vtime;	 /* as of the last beat */
 	u64 ran_ns;	 /* since it was switched in */
 	u64 burst_ns;	 /* run time since it woke, as of the last beat */

@@ -10,8 +10,44 @@
 #define NS_PER_MS (1000 * NS_PER_US)
 #define NS_PER_S (1000 * NS_PER_MS)
 
-/* Weight of nice 0 in sched_ext's scale of 1 to 10000. */
-#define WEIGHT_NICE_0 100
+/*
+ * Weights are those of sched_ext, 1 to 10000 with nice 0 at 100, in so many parts: a task of a
+ * cgroup may weigh far less than 1.
+ */
+#define WEIGHT_PARTS 1024
+#define WEIGHT_NICE_0 (100 * WEIGHT_PARTS)
+
+/*
+ * How often the shares of cgroups are computed, and how much of what is runnable is a new sample:
+ * half of a change shows after 45 ms, EEVDF's order of size (PELT: 32 ms).
+ */
+#define CGROUP_PASS_NS (8 * NS_PER_MS)
+#define CGROUP_AVERAGE_PARTS 8
+
+/* The same while nothing is runnable, or no cgroup has a weight or a limit: within a second. */
+#define CGROUP_IDLE_PASS_NS (500 * NS_PER_MS)
+
+/* Passes between two looks at what the kernel has for a cgroup. */
+#define CGROUP_READ_PASSES 16
+
+/* Run time that a vCPU may hold back before it charges a limit, a cache line of all vCPUs. */
+#define LIMIT_CHARGE_NS (250 * NS_PER_US)
+
+/* Pools of limits are looked after at least this often, unless a vCPU or the VM is stopped. */
+#define LIMIT_LATE_NS (100 * NS_PER_MS)
+
+/* A task that is held by a limit runs for a moment now and then: a third of the watchdog's time. */
+#define LIMIT_AGED_NS (10 * NS_PER_S)
+
+/* Tasks that the backlog of a limit is searched for, and that it gives back, at a time. */
+#define LIMIT_SCAN 1024
+#define LIMIT_BATCH 64
+
+/* A backlog that has been empty for so long is not looked at any more. */
+#define LIMIT_FORGET_NS NS_PER_S
+
+/* Tasks in a queue that a busy vCPU adds up before it pulls one. */
+#define CGROUP_PULL_SCAN 16
 
 /* A slice while others wait: EEVDF's order of size, so that nobody waits longer than there. */
 #define SLICE_NS (3 * NS_PER_MS)
@@ -34,6 +70,12 @@
  * but switch.
  */
 #define PROTECTED_FROM_LATENCY_NS (100 * NS_PER_US)
+
+/*
+ * Run time by which a task may be ahead of its queue, by its present weight: what one turn takes
+ * it. Only a change of its cgroup's weight brings it further.
+ */
+#define AHEAD_MAX_NS (SLICE_ALONE_NS + SLICE_NS)
 
 /* Virtual time that a timer wakee may lag behind its queue: its bonus when it wakes. */
 #define LAG_MAX_NS SLICE_NS

@@ -17,7 +17,7 @@ static inline bool vtime_before(u64 a, u64 b)
 	return (s64)(a - b) < 0;
 }
 
-/* Return run time @run_ns of a task of @weight (1 to 10000, nice 0 = 100) as virtual time. */
+/* Return run time @run_ns of a task of @weight (nice 0: WEIGHT_NICE_0) as virtual time. */
 static inline u64 vtime_of_run(u64 run_ns, u32 weight)
 {
 	if (weight == WEIGHT_NICE_0) /* most tasks: no division */
@@ -40,6 +40,17 @@ static inline u64 vtime_enter(u64 vtime, u64 vclock)
 	u64 earliest = vclock - LAG_MAX_NS;
 
 	return vtime_before(vtime, earliest) ? earliest : vtime;
+}
+
+/*
+ * Return @vtime, of a task of @weight, not further ahead of @vclock than one turn: what it was
+ * charged by a weight that is no longer its own is forgotten.
+ */
+static inline u64 vtime_bound(u64 vtime, u64 vclock, u32 weight)
+{
+	u64 latest = vclock + vtime_of_run(AHEAD_MAX_NS, weight);
+
+	return vtime_before(latest, vtime) ? latest : vtime;
 }
 
 /* Return the deadline by which queues are ordered: when a slice of @slice_ns will be used up. */

@@ -3,6 +3,7 @@
 #include "../policy/activity.h"
 #include "../policy/bits.h"
 #include "../policy/bvs.h"
+#include "../policy/cgroup.h"
 #include "../policy/governor.h"
 #include "../policy/ivh.h"
 #include "../policy/place.h"

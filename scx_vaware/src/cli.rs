@@ -16,7 +16,7 @@ use crate::probe::ProbeOptions;
 use crate::top::TopOptions;
 
 /// Every exit code and its meaning; docs/operations.md has the same table. `doctor` has those of Nagios plugins.
-const EXIT_CODES: [(u8, &str); 13] = [
+const EXIT_CODES: [(u8, &str); 12] = [
     (0, "ended as asked"),
     (1, "any other failure"),
     (2, "wrong command line"),
@@ -27,7 +27,6 @@ const EXIT_CODES: [(u8, &str); 13] = [
     (75, "another scheduler is loaded"),
     (77, "not enough rights"),
     (78, "wrong configuration"),
-    (79, "cgroups limit CPU time, see --allow-quota"),
     (86, "ejected by the kernel while it ran"),
     (87, "ended from outside by an operator (SysRq-S)"),
 ];
@@ -194,15 +193,15 @@ mod tests {
     #[test]
     fn flags_override_defaults() {
         let config = config(
-            "scx_vaware --policies none --wait-bound-ms 300 --partial=false --allow-quota \
+            "scx_vaware --policies none --wait-bound-ms 300 --partial=false \
              --listen off --probe-budget-percent 0.5",
         );
         let shown = config.map(|config| config.to_string()).unwrap_or_default();
         assert!(
             shown.starts_with(
-                "policies = []\nwait_bound_ms = 300\npartial = false\nallow_quota = true\n\
+                "policies = []\nwait_bound_ms = 300\npartial = false\n\
                  monitor_only = false\nkill_switch = \"/run/scx_vaware/disable\"\n\
-                 ejections_max = 3\nstart_jitter_s = 0\nlisten = \"off\"\nprobe_budget_percent = 0.5\n"
+                 unload_if_worse_percent = 0.0\nejections_max = 3\nstart_jitter_s = 0\nlisten = \"off\"\nprobe_budget_percent = 0.5\n"
             ),
             "{shown}"
         );
@@ -232,7 +231,6 @@ mod tests {
             Failure::Busy(why()),
             Failure::Permission(why()),
             Failure::Config(why()),
-            Failure::Quota(why()),
             Failure::Ejected(why()),
             Failure::Dismissed(why()),
             Failure::Other(anyhow::anyhow!("")),

@@ -13,7 +13,6 @@ use anyhow::Context;
 use probers::hypervisor;
 use probers::vcpus::Vcpus;
 use userspace::backoff::Backoff;
-use userspace::cgroups::CpuCgroups;
 use userspace::config::{Config, Listen};
 use userspace::control::{Control, ROUND};
 use userspace::ejections::Ejections;
@@ -25,6 +24,7 @@ use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
+use userspace::standby::Standby;
 use userspace::telemetry::{Cause, Telemetry};
 use userspace::text_file;
 use userspace::trials::Trial;
@@ -40,8 +40,8 @@ use crate::{activity_log, screen};
 /// after a pause of the VM, which may be about to end the scheduler.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Time between two looks at the limits of cgroups.
-const CGROUPS_INTERVAL: Duration = Duration::from_secs(30);
+/// Time between two writes of what is kept for the next start.
+const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Time between two looks at what speaks against a scheduler. The kernel's own one is to be back
 /// within a second after the kill switch is on, and to detach takes some ms.
@@ -62,10 +62,9 @@ struct Daemon<'a> {
     telemetry: Arc<Telemetry>,
     outputs: Outputs,
     pauses: PauseWatch,
-    cgroups: CpuCgroups,
-    cgroups_at: Instant,
     ejections: Ejections,
     verdicts: Verdicts,
+    kept_at: Instant,
     /// Comparisons with the kernel's own scheduler, if they were asked for.
     worth: Option<Worth>,
     /// Kept through a turn of the kernel's own scheduler.
@@ -94,6 +93,11 @@ enum Left {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
+    let ejections = Ejections::from_env();
+    // Before anything is opened: the sentence is to name what is in the way, not what follows from it.
+    if Standby::reason(&config, ejections.count, !config.start_jitter.is_zero()).is_none() {
+        obstacles::check()?;
+    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
@@ -102,7 +106,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let outputs = Outputs::open(log).context("starting to write outputs")?;
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
-    let ejections = Ejections::from_env();
     let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
     let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
@@ -119,10 +122,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         telemetry,
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
-        cgroups: CpuCgroups::default(),
-        cgroups_at: Instant::now(),
         ejections,
         verdicts,
+        kept_at: Instant::now(),
         worth,
         control: None,
         loads: Backoff::default(),
@@ -141,7 +143,7 @@ impl Daemon<'_> {
         if self.stand_by()? {
             return Ok(());
         }
-        self.check_before_load()?;
+        self.prepare()?;
         let mut storage = MaybeUninit::uninit();
         let mut scheduler = Scheduler::start(
             &mut storage,
@@ -161,9 +163,8 @@ impl Daemon<'_> {
                         self.telemetry.stopping();
                         return Ok(());
                     }
-                    self.check_before_load()?;
-                    scheduler.steer(&self.config)?;
-                    scheduler.attach_again()?;
+                    self.prepare()?;
+                    scheduler.attach_again(&self.config)?;
                     continue;
                 }
                 Left::Ended(end) => end,
@@ -188,7 +189,7 @@ impl Daemon<'_> {
                 return Ok(());
             }
             detached?;
-            scheduler.attach_again()?;
+            scheduler.attach_again(&self.config)?;
         }
         self.service.stopping();
         self.telemetry.stopping();
@@ -199,19 +200,12 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel and the operator's limits let it be loaded; what will not hold is said.
-    fn check_before_load(&mut self) -> Result<(), Failure> {
+    /// Check that the kernel can have it, and say what will not hold.
+    fn prepare(&mut self) -> Result<(), Failure> {
         let facts = obstacles::check()?;
-        self.cgroups = CpuCgroups::find();
-        self.cgroups_at = Instant::now();
-        if !self.config.allow_quota {
-            self.cgroups.check()?;
-        }
-        screen::cgroups(&self.cgroups).for_each(|note| self.outputs.tell(Priority::Warning, &note));
-        if let Some(note) = facts.tickless() {
+        for note in [facts.tickless(), facts.cgroups_untold()].into_iter().flatten() {
             self.outputs.tell(Priority::Warning, &format!("note: {note}"));
         }
-        self.telemetry.cgroups(&self.cgroups);
         Ok(())
     }
 
@@ -324,17 +318,11 @@ impl Daemon<'_> {
         for event in control.round(scheduler, &self.telemetry)? {
             self.outputs.tell(event.priority, &event.text);
         }
-        if self.cgroups_at.elapsed() >= CGROUPS_INTERVAL {
-            let found = CpuCgroups::find();
-            let limited = found.newly_limited(&self.cgroups);
-            if !limited.is_empty() {
-                self.outputs.tell(Priority::Warning, &screen::new_limits(&limited));
-            }
-            self.telemetry.cgroups(&found);
-            (self.cgroups, self.cgroups_at) = (found, Instant::now());
-            self.keep(&scheduler.trials()?);
-        }
         let trials = scheduler.trials()?;
+        if self.kept_at.elapsed() >= KEEP_INTERVAL {
+            self.keep(&trials);
+            self.kept_at = Instant::now();
+        }
         for news in self.verdicts.news(&trials, Instant::now()) {
             self.outputs.tell(news.priority, &news.text);
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use intf::{CLASSES, COUNTERS, OUTCOMES};
 use probers::snapshot::VcpuSnapshot;
-use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::config::Config;
 use userspace::kernel;
 use userspace::policy::POLICIES;
@@ -40,26 +39,6 @@ pub fn start(scheduler: &Scheduler, config: &Config) -> String {
     }
     line!(text, "Ctrl-C ends it and brings the kernel's own scheduler back.");
     text
-}
-
-/// Which of the operator's wishes sched_ext schedulers do not honour.
-pub fn cgroups(cgroups: &CpuCgroups) -> impl Iterator<Item = String> {
-    let of = |names: &[String], control| {
-        (!names.is_empty()).then(|| {
-            let names = first_of(names);
-            format!("note: {control} of cgroups does not hold under sched_ext: {names}")
-        })
-    };
-    [of(&cgroups.limited, "cpu.max"), of(&cgroups.weighted, "cpu.weight")].into_iter().flatten()
-}
-
-/// Limits that were set while the scheduler ran.
-pub fn new_limits(names: &[String]) -> String {
-    format!(
-        "cgroups limit CPU time now, which does not hold under sched_ext: {}; lift these limits, or \
-         stop this scheduler",
-        first_of(names)
-    )
 }
 
 /// What the vCPUs are worth; nothing if probing does not tell.

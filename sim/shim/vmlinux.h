@@ -61,7 +61,18 @@ struct mm_struct {
 	s32 mm_users;
 };
 
+struct sigset {
+	unsigned long sig[1];
+};
+
+struct sigpending {
+	struct sigset signal;
+};
+
 struct task_struct {
+	unsigned int ptrace;
+	unsigned long jobctl;
+	struct sigpending pending;
 	unsigned int __state;
 	u32 flags;
 	int on_cpu;
@@ -161,8 +172,39 @@ struct bpf_iter_scx_dsq {
 	u64 opaque[6];
 };
 
+/* Cgroups: there are none here. */
+enum cgroup_subsys_id {
+	cpu_cgrp_id,
+};
+
+struct cgroup_subsys_state {
+	u32 flags;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state *subsys[1];
+	int level;
+};
+
+struct cfs_bandwidth {
+	s64 period;
+	u64 quota;
+	u64 burst;
+};
+
+struct task_group {
+	int idle;
+	unsigned long shares;
+	struct cfs_bandwidth cfs_bandwidth;
+};
+
+struct scx_cgroup_init_args {
+	u32 weight;
+};
+
 struct scx_init_task_args {
 	bool fork;
+	struct cgroup *cgroup;
 };
 
 struct scx_exit_task_args {
@@ -199,6 +241,8 @@ struct sched_ext_ops {
 	void *select_cpu, *enqueue, *dequeue, *dispatch, *tick, *runnable, *running, *stopping;
 	void *quiescent, *yield, *core_sched_before, *set_weight, *set_cpumask, *update_idle;
 	void *cpu_acquire, *cpu_release, *init_task, *exit_task, *enable, *disable;
+	void *cgroup_init, *cgroup_exit, *cgroup_move, *cgroup_set_weight, *cgroup_set_bandwidth;
+	void *cgroup_set_idle;
 	void *dump, *dump_cpu, *dump_task, *cpu_online, *cpu_offline, *init, *exit;
 	u32 dispatch_max_batch;
 	u64 flags;
@@ -277,6 +321,7 @@ struct sched_ext_ops {
 #define BPF_MAP_TYPE_LRU_HASH 9
 #define BPF_MAP_TYPE_RINGBUF 27
 #define BPF_MAP_TYPE_TASK_STORAGE 29
+#define BPF_MAP_TYPE_CGRP_STORAGE 32
 
 #define EPERM 1
 #define ENOENT 2

@@ -19,9 +19,6 @@ pub enum Failure {
     /// A configuration or argument is wrong.
     #[error("{0}")]
     Config(String),
-    /// Cgroups limit CPU time, which would not hold any more.
-    #[error("{0}")]
-    Quota(String),
     /// The kernel ended the scheduler while it ran: a fault, or a task that waited for too long.
     #[error("{0}")]
     Ejected(String),
@@ -43,7 +40,6 @@ impl Failure {
             Self::Busy(_) => 75,
             Self::Permission(_) => 77,
             Self::Config(_) => 78,
-            Self::Quota(_) => 79,
             Self::Ejected(_) => 86,
             Self::Dismissed(_) => 87,
         }

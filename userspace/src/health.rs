@@ -70,9 +70,6 @@ pub struct Report {
     pub probe_restarts: BTreeMap<&'static str, u64>,
     /// Lines that could not be written, by output.
     pub lines_lost: Vec<(&'static str, u64)>,
-    /// Cgroups whose CPU limits, and whose weights, do not hold.
-    pub cgroups_limited: u64,
-    pub cgroups_weighted: u64,
 }
 
 impl Report {

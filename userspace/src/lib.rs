@@ -5,7 +5,6 @@
 pub mod activity;
 pub mod backoff;
 pub mod bans;
-pub mod cgroups;
 pub mod config;
 pub mod control;
 pub mod counters;

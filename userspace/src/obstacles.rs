@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use libbpf_rs::ErrorKind;
 use libbpf_rs::libbpf_sys as sys;
+use scx_utils::compat;
 
 use crate::failure::Failure;
 use crate::{kernel, libbpf_log};
@@ -63,6 +64,8 @@ pub struct KernelFacts {
     pub selinux: String,
     /// What the kernel said to a BPF program of two instructions: 0, or an errno.
     pub bpf_errno: i32,
+    /// Whether sched_ext tells a scheduler of cgroups.
+    pub tells_of_cgroups: bool,
     /// The state of sched_ext, and the name of the scheduler that is loaded.
     pub state: Option<String>,
     pub loaded: Option<String>,
@@ -90,6 +93,8 @@ impl KernelFacts {
             uid_map: text("/proc/self/uid_map"),
             apparmor: text("/proc/self/attr/apparmor/current"),
             selinux: if enforcing { text("/proc/self/attr/current") } else { String::new() },
+            tells_of_cgroups: compat::struct_has_field("sched_ext_ops", "cgroup_init")
+                .unwrap_or(false),
             state: kernel::state(),
             loaded: kernel::loaded_name(),
         }
@@ -113,6 +118,7 @@ impl KernelFacts {
             apparmor: "unconfined".into(),
             selinux: String::new(),
             bpf_errno: 0,
+            tells_of_cgroups: true,
             state: Some("disabled".into()),
             loaded: None,
         }
@@ -129,6 +135,16 @@ impl KernelFacts {
                  scheduler with --partial",
                 self.nohz_full
             )
+        })
+    }
+
+    /// What gets lost where the kernel does not tell a scheduler of cgroups.
+    pub fn cgroups_untold(&self) -> Option<String> {
+        (!self.tells_of_cgroups).then(|| {
+            "cpu.weight and cpu.max of cgroups have no effect while scx_vaware is loaded: this \
+             kernel was built without CONFIG_EXT_GROUP_SCHED; boot one that has it, or keep what \
+             needs them on the kernel's own scheduler with --partial"
+                .into()
         })
     }
 
@@ -571,6 +587,14 @@ mod tests {
         let tickless = KernelFacts { nohz_full: "1-3".into(), ..good() };
         assert!(obstacle(&tickless, None).is_none());
         assert!(tickless.tickless().is_some_and(|text| text.contains("nohz_full=1-3")));
+    }
+
+    #[test]
+    fn a_kernel_that_does_not_tell_of_cgroups_is_no_obstacle() {
+        let silent = KernelFacts { tells_of_cgroups: false, ..good() };
+        assert!(obstacle(&silent, None).is_none());
+        assert!(silent.cgroups_untold().is_some_and(|text| text.contains("EXT_GROUP_SCHED")));
+        assert_eq!(good().cgroups_untold(), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 use std::mem::{MaybeUninit, size_of};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -69,7 +69,6 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     priors: Priors,
-    wait_bound: Duration,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -136,9 +135,9 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// What the kernel said.
-    pub fn attach_again(&mut self) -> Result<(), Failure> {
+    pub fn attach_again(&mut self, config: &Config) -> Result<(), Failure> {
         self.forget()?;
-        self.tell_policies_and_bound()?;
+        self.steer(config)?;
         self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
@@ -152,7 +151,7 @@ impl<'a> Scheduler<'a> {
         let maps = &mut self.skel.maps;
         **maps.data_data.as_mut().context("the object has no data section")? = data;
         **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
-        let emptied: [&dyn MapCore; 8] = [
+        let of_numbers: [&dyn MapCore; 10] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
@@ -161,12 +160,14 @@ impl<'a> Scheduler<'a> {
             &maps.vcpu_hedges,
             &maps.governors,
             &maps.policy_trials,
+            &maps.cgroups,
+            &maps.cgroup_timers,
         ];
-        for map in emptied {
+        for map in of_numbers {
             let zero = vec![0; map.value_size() as usize];
-            for key in 0..map.max_entries() {
-                map.update(&key.to_ne_bytes(), &zero, MapFlags::ANY)
-                    .with_context(|| format!("emptying entry {key} of {:?}", map.name()))?;
+            for number in 0..map.max_entries() {
+                map.update(&number.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying {:?} at {number}", map.name()))?;
             }
         }
         Ok(())
@@ -208,13 +209,34 @@ impl<'a> Scheduler<'a> {
             | *SCX_OPS_ENQ_LAST
             | *SCX_OPS_KEEP_BUILTIN_IDLE
             | *SCX_OPS_ALLOW_QUEUED_WAKEUP;
+        if *SCX_OPS_ALLOW_QUEUED_WAKEUP == 0 {
+            // Up to 6.14 the kernel complains without it, later ones with it.
+            ops.flags |=
+                compat::read_enum("scx_ops_flags", "SCX_OPS_HAS_CGROUP_WEIGHT").unwrap_or(0);
+        }
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
-        if !compat::struct_has_field("sched_ext_ops", "cpu_release").unwrap_or(false) {
-            ops.cpu_release = std::ptr::null_mut();
-            skel.progs.vaware_cpu_release.set_autoload(false);
+        // Each where the running kernel's ops have a place for it.
+        macro_rules! optional {
+            ($($callback:ident: $program:ident),*) => {
+                $(if !compat::struct_has_field("sched_ext_ops", stringify!($callback))
+                    .unwrap_or(false)
+                {
+                    ops.$callback = std::ptr::null_mut();
+                    skel.progs.$program.set_autoload(false);
+                })*
+            };
         }
+        optional!(
+            cpu_release: vaware_cpu_release,
+            cgroup_init: vaware_cgroup_init, // all of cgroup: without CONFIG_EXT_GROUP_SCHED
+            cgroup_exit: vaware_cgroup_exit,
+            cgroup_move: vaware_cgroup_move,
+            cgroup_set_weight: vaware_cgroup_set_weight,
+            cgroup_set_bandwidth: vaware_cgroup_set_bandwidth, // from 6.17
+            cgroup_set_idle: vaware_cgroup_set_idle // from 6.19
+        );
         let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
         skel.progs.vaware_lock_begin.set_autoload(lock_events);
         skel.progs.vaware_lock_end.set_autoload(lock_events);
@@ -227,7 +249,6 @@ impl<'a> Scheduler<'a> {
             announced,
             policies: config.policies,
             priors: Priors::default(),
-            wait_bound: config.wait_bound,
             tick_ns: 0,
             fresh: None,
         };
@@ -280,20 +301,16 @@ impl<'a> Scheduler<'a> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
-    /// Go by another configuration from now on, as far as a scheduler that is loaded can
-    /// ([`crate::reload`]). One that is not attached is steered when it is.
+    /// Go by this configuration from now on, as far as a scheduler that is loaded can
+    /// ([`crate::reload`]).
     ///
     /// # Errors
     /// If the object lacks the section: a fault of this program.
     pub fn steer(&mut self, config: &Config) -> anyhow::Result<()> {
-        (self.policies, self.wait_bound) = (config.policies, config.wait_bound);
-        self.tell_policies_and_bound()
-    }
-
-    fn tell_policies_and_bound(&mut self) -> anyhow::Result<()> {
-        let (bits, bound_ns) = (self.policies.bits(), self.wait_bound.as_nanos() as u64);
         let data = self.data()?;
-        (data.policies, data.wait_bound_ns) = (bits, bound_ns);
+        data.policies = config.policies.bits();
+        data.wait_bound_ns = config.wait_bound.as_nanos() as u64;
+        self.policies = config.policies;
         Ok(())
     }
 
@@ -345,7 +362,9 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// What the kernel said when it was asked for another descriptor.
     pub fn counters(&self) -> anyhow::Result<Counters> {
-        let programs = self.skel.object().progs().map(|program| {
+        // What this kernel has no place for was not loaded, and has no descriptor.
+        let loaded = self.skel.object().progs().filter(|program| program.as_fd().as_raw_fd() >= 0);
+        let programs = loaded.map(|program| {
             let name = program.name().to_string_lossy().into_owned();
             Ok((name, program.as_fd().try_clone_to_owned()?))
         });

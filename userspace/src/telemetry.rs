@@ -11,7 +11,6 @@ use probers::vcpus::Vcpus;
 
 use crate::activity::{self, Activity};
 use crate::bans::Bans;
-use crate::cgroups::CpuCgroups;
 use crate::config::Config;
 use crate::counters::Counters;
 use crate::health::{Report, State};
@@ -95,8 +94,6 @@ impl Telemetry {
         (board.counters, board.activity) = (None, Vec::new());
         (board.report.state, board.report.standby) = (State::Standby, Some(reason));
         board.report.ejections = ejections;
-        // The kernel's own scheduler honors them.
-        (board.report.cgroups_limited, board.report.cgroups_weighted) = (0, 0);
         board.round();
     }
 
@@ -116,13 +113,6 @@ impl Telemetry {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
         }
-    }
-
-    /// The CPU controls of these cgroups do not hold at present.
-    pub fn cgroups(&self, found: &CpuCgroups) {
-        let report = &mut self.board().report;
-        report.cgroups_limited = found.limited.len() as u64;
-        report.cgroups_weighted = found.weighted.len() as u64;
     }
 
     /// The VM was paused so often, and the outputs have lost so many lines.

@@ -8,7 +8,7 @@ const LAG_MAX_NS: u64 = 3_000_000;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 fn weight() -> impl Strategy<Value = u32> {
-    1..=10_000u32
+    (1..=10_000u32).prop_map(|weight| weight * WEIGHT_PARTS)
 }
 
 proptest! {
@@ -20,11 +20,11 @@ proptest! {
 
     #[test]
     fn a_nice_0_task_ages_in_real_time(run_ns in 0..HOUR_NS) {
-        prop_assert_eq!(pure!(vtime_of_run(run_ns, 100)), run_ns);
+        prop_assert_eq!(pure!(vtime_of_run(run_ns, WEIGHT_NICE_0)), run_ns);
     }
 
     #[test]
-    fn twice_the_weight_gets_twice_the_time(share_ns in 1_000_000..HOUR_NS, weight in 1..5_000u32) {
+    fn twice_the_weight_gets_twice_the_time(share_ns in 1_000_000..HOUR_NS, weight in 1..5_000 * WEIGHT_PARTS) {
         let (one, two) = pure!((vtime_of_run(share_ns, weight), vtime_of_run(2 * share_ns, 2 * weight)));
         prop_assert!(one.abs_diff(two) <= 1);
     }

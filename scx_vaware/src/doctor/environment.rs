@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 
 use probers::hypervisor::{Announced, Hypervisor};
-use userspace::cgroups::{CpuCgroups, first_of};
 use userspace::failure::Failure;
 use userspace::kernel;
 use userspace::obstacles::{KernelFacts, obstacle};
@@ -21,7 +20,6 @@ const KNOWN_FAULTS: [(&str, &str); 1] = [(
 
 /// All checks of this kind.
 pub fn check(announced: Announced) -> Vec<Finding> {
-    let cgroups = CpuCgroups::find();
     let facts = KernelFacts::read();
     vec![
         kernel_release(),
@@ -30,8 +28,7 @@ pub fn check(announced: Announced) -> Vec<Finding> {
         hypervisor(announced.hypervisor),
         container(&Place::read()),
         own_quota(),
-        limited_cgroups(&cgroups),
-        weighted_cgroups(&cgroups),
+        cgroups(&facts),
         clocksource(),
     ]
 }
@@ -151,28 +148,13 @@ fn parse_limit(text: &str) -> Option<f64> {
     (period > 0.0).then_some(quota / period)
 }
 
-fn limited_cgroups(cgroups: &CpuCgroups) -> Finding {
-    const CHECK: &str = "CPU limits of cgroups";
-    if cgroups.limited.is_empty() {
-        return Finding::ok(CHECK, "none in use");
+/// Whether what is set for cgroups holds.
+fn cgroups(facts: &KernelFacts) -> Finding {
+    const CHECK: &str = "CPU weights and limits of cgroups";
+    match facts.cgroups_untold() {
+        None => Finding::ok(CHECK, "hold"),
+        Some(text) => Finding::new(CHECK, Level::Warning, text),
     }
-    Finding::new(
-        CHECK,
-        Level::Warning,
-        format!("sched_ext would not enforce cpu.max of {}", first_of(&cgroups.limited)),
-    )
-    .advise("lift these limits, or let them lapse with scx_vaware run --allow-quota")
-}
-
-fn weighted_cgroups(cgroups: &CpuCgroups) -> Finding {
-    const CHECK: &str = "CPU weights of cgroups";
-    if cgroups.weighted.is_empty() {
-        return Finding::ok(CHECK, "all default");
-    }
-    Finding::ok(
-        CHECK,
-        format!("not honoured under scx_vaware: those of {}", first_of(&cgroups.weighted)),
-    )
 }
 
 /// Gaps are measured by the clock, which has to be the same on all vCPUs.
@@ -235,13 +217,7 @@ mod tests {
         assert_eq!(level(busy("scx_vaware_0.1.0")), Level::Ok);
         let tickless_vcpus = KernelFacts { nohz_full: "1-3".into(), ..good };
         assert_eq!(tickless(&tickless_vcpus).level, Level::Warning);
-    }
-
-    #[test]
-    fn lapsing_limits_are_named() {
-        let cgroups = CpuCgroups { limited: vec!["/a".into()], weighted: Vec::new() };
-        let finding = limited_cgroups(&cgroups);
-        assert_eq!(finding.level, Level::Warning);
-        assert!(finding.text.contains("/a"));
+        let silent = KernelFacts { tells_of_cgroups: false, ..KernelFacts::without_obstacles() };
+        assert_eq!(cgroups(&silent).level, Level::Warning);
     }
 }

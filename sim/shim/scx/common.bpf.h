@@ -118,6 +118,7 @@ struct user_exit_info {
 #define bpf_map_delete_elem(m, key_ptr) sim_map_delete((m), sizeof(*(m)->key), (key_ptr))
 #define bpf_task_storage_get(m, p, init, flags)                                                    \
 	((typeof((m)->value))sim_task_storage_get((m), sizeof(*(m)->value), (p), (flags)))
+#define bpf_cgrp_storage_get(m, cgrp, init, flags) ((typeof((m)->value))NULL)
 #define bpf_task_storage_delete(m, p) sim_task_storage_delete((m), (p))
 #define bpf_ringbuf_reserve(m, size, flags) sim_ringbuf_reserve((m), (size))
 #define bpf_ringbuf_submit(data, flags) sim_ringbuf_submit(data)
@@ -162,6 +163,15 @@ static inline struct task_struct *bpf_task_acquire(struct task_struct *p)
 }
 
 static inline void bpf_task_release(struct task_struct *p)
+{
+}
+
+static inline struct cgroup *bpf_cgroup_ancestor(struct cgroup *cgrp, int level)
+{
+	return NULL;
+}
+
+static inline void bpf_cgroup_release(struct cgroup *cgrp)
 {
 }
 

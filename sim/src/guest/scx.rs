@@ -317,7 +317,7 @@ pub fn init_task(t: TaskId) {
     if !sim(|s| !std::mem::replace(&mut s.task(t).enabled, true)) {
         return;
     }
-    let args = crate::bpf::shim::scx_init_task_args { fork: true };
+    let args = crate::bpf::shim::scx_init_task_args { fork: true, ..Default::default() };
     let error =
         call::call(Callback::InitTask, &[call::pointer(t), (&raw const args) as u64]) as i32;
     if error != 0 {

@@ -38,7 +38,7 @@ enum Unit {
 const PROBE_BUDGET_PERCENT: RangeInclusive<f64> = 0.0..=10.0;
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [Key; 15] = [
+pub const KEYS: [Key; 14] = [
     Key {
         name: "policies",
         help: "Switch on just these policies: names joined by commas, \"all\" or \"none\"",
@@ -59,11 +59,6 @@ pub const KEYS: [Key; 15] = [
         name: "partial",
         help: "Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel",
         kind: Kind::Switch(|config| &mut config.partial),
-    },
-    Key {
-        name: "allow_quota",
-        help: "Load even where cgroups limit CPU time: cpu.max does not hold under sched_ext",
-        kind: Kind::Switch(|config| &mut config.allow_quota),
     },
     Key {
         name: "monitor_only",

@@ -39,8 +39,6 @@ pub struct Config {
     pub wait_bound: Duration,
     /// Schedule only tasks that asked for SCHED_EXT, and leave the others to the kernel.
     pub partial: bool,
-    /// Load even where cgroups limit CPU time.
-    pub allow_quota: bool,
     /// Look on and export what is found; load no scheduler.
     pub monitor_only: bool,
     /// While this file is there, no scheduler is loaded.
@@ -63,7 +61,6 @@ impl Default for Config {
             policies: PolicySet::all(),
             wait_bound: Duration::from_secs(1),
             partial: false,
-            allow_quota: false,
             monitor_only: false,
             kill_switch: "/run/scx_vaware/disable".into(),
             unload_if_worse_ratio: 0.0,

@@ -28,7 +28,7 @@ fn the_file_that_is_shipped_says_the_defaults() {
 #[test]
 fn every_key_is_read_and_shown() {
     let text = "policies = [\"rescue\"]\nwait_bound_ms = 500\npartial = true\n\
-                allow_quota = true\nmonitor_only = true\nkill_switch = \"/run/off\"\n\
+                monitor_only = true\nkill_switch = \"/run/off\"\n\
                 unload_if_worse_percent = 5.0\nejections_max = 1\nstart_jitter_s = 60\nlisten = \"[::1]:1234\"\n\
                 probe_budget_percent = 2.0\nprobe_light_ms = 500\n\
                 probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\nprobe_topology_ms = 3000\n";
@@ -39,7 +39,6 @@ fn every_key_is_read_and_shown() {
             policies: "rescue".parse().unwrap_or(PolicySet::all()),
             wait_bound: Duration::from_millis(500),
             partial: true,
-            allow_quota: true,
             monitor_only: true,
             kill_switch: "/run/off".into(),
             unload_if_worse_ratio: 0.05,
@@ -86,7 +85,6 @@ fn mistakes_are_named_with_line_key_and_what_to_write() {
         ("\nwait_bound_ms = 1.5", 2, ["wait_bound_ms = 1.5", "a whole number"]),
         ("wait_bound_ms = \"1s\"", 1, ["wait_bound_ms = \"1s\"", "a whole number"]),
         ("partial = 1", 1, ["partial = 1", "true or false"]),
-        ("allow_quota = \"yes\"", 1, ["allow_quota", "true or false"]),
         ("\nlisten = \"9817\"", 2, ["listen = \"9817\"", "127.0.0.1:9817"]),
         ("listen = 9817", 1, ["listen = 9817", "or \"off\""]),
         ("listen = \"example.org:80\"", 1, ["example.org:80", "IP address"]),

@@ -117,17 +117,6 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("output_lines_lost", None, "Lines that the daemon could not write, by output"),
         lost.collect(),
     )?;
-    page.gauges(
-        (
-            "cgroups_ignored",
-            None,
-            "Cgroups with processes whose cpu.max or cpu.weight does not hold under sched_ext",
-        ),
-        vec![
-            ([("control", "cpu.max")], health.cgroups_limited as f64),
-            ([("control", "cpu.weight")], health.cgroups_weighted as f64),
-        ],
-    )?;
     let policies = POLICIES.iter().map(|policy| {
         let on = sample.config.policies.has(policy);
         ([("policy", policy.name)], f64::from(u8::from(on)))

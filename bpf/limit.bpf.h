@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Limits (cpu.max): tasks of a cgroup whose pool is empty are held in its backlog.
+ */
+#ifndef VAWARE_LIMIT_BPF_H
+#define VAWARE_LIMIT_BPF_H
+
+#include "queue.bpf.h"
+
+#define DSQ_BACKLOG (2ULL << 32)
+
+/* A cgroup with tasks in its backlog; 0: none. A hint. */
+extern u32 limit_ready;
+
+/* Prepare the backlog of cgroup @number. Return 0, or a negative error. */
+int limit_init(u32 number);
+
+/* From the pass: refill the pool of cgroup @number, and let held tasks go. Return true if some are
+ * left. */
+int limit_look_after(u32 number, u64 now);
+
+/* Global functions, which the verifier checks once. */
+int limit_owe(const struct cgroup_task *c, struct limit_vcpu *l, u64 run_ns);
+u32 limit_holder(struct task_struct *p __arg_trusted);
+int limit_take_ready(void);
+
+/* Charge @t, which ran on @v, for @run_ns. */
+static inline void limit_charge(const struct task_ctx *t, struct vcpu_ctx *v, u64 run_ns)
+{
+	if (cgroups_in_use & CGROUPS_LIMITED)
+		limit_owe(&t->cgroup, &v->limit, run_ns);
+}
+
+/* Return true if @p may not run on at present. */
+static inline bool limit_holds(struct task_struct *p)
+{
+	return (cgroups_in_use & CGROUPS_LIMITED) && limit_holder(p);
+}
+
+/* Put @p into a backlog if it may not run at present. Return true if it may not. */
+static inline bool limit_hold(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
+{
+	u32 number = cgroups_in_use & CGROUPS_LIMITED ? limit_holder(p) : 0;
+	struct cgroup_ctx *g = number ? cgroup_at(number) : NULL;
+
+	if (!g)
+		return false;
+	cgroup_uncount(t);
+	t->queued_ns = now_ns();
+	if (!t->cgroup.held_ns)
+		t->cgroup.held_ns = t->queued_ns;
+	g->held_ns = t->queued_ns;
+	limit_ready = number;
+	count(VAWARE_LIMIT_HELD);
+	scx_bpf_dsq_insert(p, DSQ_BACKLOG | number, SLICE_NS, enq_flags);
+	return true;
+}
+
+/*
+ * @p begins to run on @cpu. It may have been held, or be one that should be: then it runs for a
+ * moment only.
+ */
+static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
+			     const struct vcpu_ctx *v, u64 now)
+{
+	if (t->cgroup.held_ns) {
+		t->vtime = vtime_enter(t->vtime, v->vclock);
+		t->cgroup.held_ns = 0;
+		t->queued_ns = 0; /* it did not wait for a vCPU */
+	}
+	if (limit_holds(p))
+		kick(cpu, SCX_KICK_PREEMPT);
+}
+
+/* Take a task that was held; there is nothing else to run. */
+static inline bool limit_take(void)
+{
+	return limit_ready && limit_take_ready();
+}
+
+#endif /* VAWARE_LIMIT_BPF_H */

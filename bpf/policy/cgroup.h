@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What a cgroup gets: its share by weights (cpu.weight), and its limit (cpu.max).
+ *
+ * Shares are flattened. The credit of a cgroup is its part of all that is runnable, in weight: the
+ * root's is the sum, and each cgroup shares its own among its children and its own tasks by weight.
+ * Its tasks' weights are scaled so that they add up to what the cgroup has.
+ */
+#ifndef VAWARE_POLICY_CGROUP_H
+#define VAWARE_POLICY_CGROUP_H
+
+#include "../intf.h"
+#include "tunables.h"
+
+/* One that neither favors nor holds back a task. */
+#define CGROUP_SCALE_ONE (1ULL << 16)
+
+/* Limits that keep products within 64 bits: beyond them shares are coarse, or all shrink alike. */
+#define CGROUP_CREDIT_SHIFT 8
+#define CGROUP_CREDIT_MAX (1ULL << 38)
+#define CGROUP_SCALE_MAX (1ULL << 32)
+#define CGROUP_WEIGHT_MAX (1ULL << 25)
+#define CGROUP_TASK_WEIGHT_MAX (1ULL << 31)
+
+/* Return the weight of a cgroup with @shares, the kernel's: 1024 << 10 is the default. */
+static inline u64 cgroup_weight_of_shares(u64 shares)
+{
+	u64 weight = (shares >> 10) * WEIGHT_NICE_0 / 1024;
+
+	if (weight > CGROUP_WEIGHT_MAX)
+		return CGROUP_WEIGHT_MAX;
+	return weight ? weight : 1;
+}
+
+/* Return the moving average @average with @sample in it. It gets to @sample in the end. */
+static inline u64 cgroup_average(u64 average, u64 sample)
+{
+	if (sample >= average)
+		return average +
+		       (sample - average + CGROUP_AVERAGE_PARTS - 1) / CGROUP_AVERAGE_PARTS;
+	return average - (average - sample + CGROUP_AVERAGE_PARTS - 1) / CGROUP_AVERAGE_PARTS;
+}
+
+/*
+ * Return what a cgroup shares its credit among, while it is active: the average weight @own of its
+ * own runnable tasks and @children of its children, if it is active for @active_1024 of the time.
+ */
+static inline u64 cgroup_demand(u64 own, u64 children, u32 active_1024)
+{
+	u64 demand = (own + children) * 1024 / (active_1024 > 16 ? active_1024 : 16);
+
+	return demand ? demand : 1;
+}
+
+/* Return the credit of a cgroup of @weight, of its parent's, who shares it among @parent_demand. */
+static inline u64 cgroup_credit(u64 parent_credit, u64 weight, u64 parent_demand)
+{
+	u64 credit = parent_credit * weight / (parent_demand ? parent_demand : 1);
+
+	/* A child that has just become active is not in the demand yet. */
+	if (credit > parent_credit)
+		credit = parent_credit;
+	return credit ? credit : 1;
+}
+
+/* Return the credit of the root, for @load of weight that is runnable in the whole VM. */
+static inline u64 cgroup_root_credit(u64 load)
+{
+	u64 credit = load << CGROUP_CREDIT_SHIFT;
+
+	return load > CGROUP_CREDIT_MAX >> CGROUP_CREDIT_SHIFT ? CGROUP_CREDIT_MAX : credit;
+}
+
+/* Return the factor for the tasks of a cgroup with @credit that shares it among @demand. */
+static inline u64 cgroup_scale(u64 credit, u64 demand)
+{
+	u64 scale = (credit << (16 - CGROUP_CREDIT_SHIFT)) / (demand ? demand : 1);
+
+	if (scale > CGROUP_SCALE_MAX)
+		return CGROUP_SCALE_MAX;
+	return scale ? scale : 1;
+}
+
+/* Return true if @a and @b differ by enough to write to what all vCPUs read. */
+static inline bool cgroup_scale_differs(u64 a, u64 b)
+{
+	return (a > b ? a - b : b - a) > b / 64;
+}
+
+/* Return the weight of a task of @weight in a cgroup whose factor is @scale. */
+static inline u32 cgroup_task_weight(u32 weight, u64 scale)
+{
+	u64 scaled = weight * scale / CGROUP_SCALE_ONE;
+
+	if (scaled > CGROUP_TASK_WEIGHT_MAX)
+		return CGROUP_TASK_WEIGHT_MAX;
+	return scaled ? scaled : 1;
+}
+
+/*
+ * Return true if a vCPU where tasks of @own weight are runnable, with @own_capacity, should take a
+ * task of @weight from where there are @other in all, with @other_capacity. Where that would turn
+ * the difference round, it happens in so many of the cases (@chance is one of 65536) that on
+ * average it evens out: no arrangement stays for ever.
+ */
+static inline bool cgroup_pulls(u64 own, u32 own_capacity, u64 other, u32 other_capacity,
+				u64 weight, u32 chance)
+{
+	u64 here = own * (other_capacity ? other_capacity : 1);
+	u64 there = other * (own_capacity ? own_capacity : 1);
+
+	return there > here &&
+	       (there - here) * 65536 >
+		       weight * (other_capacity ? other_capacity : 1) * (chance & 65535);
+}
+
+/* cpu.max of a cgroup. */
+struct cgroup_quota {
+	u64 quota_ns; /* in each period; 0: no limit */
+	u64 period_ns;
+	u64 burst_ns;
+};
+
+/* Return true if @a and @b are the same limit. */
+static inline bool cgroup_quota_same(const struct cgroup_quota *a, const struct cgroup_quota *b)
+{
+	return a->quota_ns == b->quota_ns && a->period_ns == b->period_ns &&
+	       a->burst_ns == b->burst_ns;
+}
+
+/* Return how many periods have begun from @due_ns on, until @now. */
+static inline u64 cgroup_periods(u64 due_ns, u64 now, u64 period_ns)
+{
+	if ((s64)(now - due_ns) < 0)
+		return 0;
+	return (now - due_ns) / (period_ns ? period_ns : 1) + 1;
+}
+
+/*
+ * Return what the pool of @left_ns (a debt, if negative) gets when @periods begin. What is left
+ * over is kept up to the burst. A pool that was not looked after for long, as the VM was paused,
+ * gets no more than one look is late at most.
+ */
+static inline s64 cgroup_refill_ns(s64 left_ns, const struct cgroup_quota *q, u64 periods)
+{
+	u64 most = LIMIT_LATE_NS / (q->period_ns ? q->period_ns : 1) + 1;
+	s64 refill_ns = q->quota_ns * (periods < most ? periods : most);
+
+	if (!periods)
+		return 0;
+	if (left_ns > (s64)q->burst_ns)
+		refill_ns -= left_ns - (s64)q->burst_ns;
+	return refill_ns;
+}
+
+#endif

@@ -1,0 +1,97 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: GPL-2.0-only
+"""What cgroups get of the vCPUs: cgroups.py SECONDS PATH:KEY=VALUE,... [...]
+
+Makes the cgroups, starts their tasks, waits for a second, and prints as JSON the vCPUs that each
+used for SECONDS. Keys:
+
+    weight, idle, max, max.burst    what is written to cpu.KEY; `max=50000/100000`
+    later.KEY                       the same, when its tasks run already
+    spin                            tasks that compute
+    nap                             tasks that compute 2 ms and sleep 2 ms
+
+A nested cgroup comes after the one that it is in. All are gone in the end.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+SETTLED_S = 1
+NAP_S = 0.002
+
+
+def used_s(folder: Path) -> float:
+    """CPU time of a cgroup and those below it."""
+    stat = dict(line.split() for line in (folder / "cpu.stat").read_text().splitlines())
+    return int(stat["usage_usec"]) / 1e6
+
+
+def work(naps: bool) -> None:
+    """Compute for ever, with or without sleeps."""
+    while True:
+        if naps:
+            until = time.thread_time() + NAP_S
+            while time.thread_time() < until:
+                pass
+            time.sleep(NAP_S)
+
+
+def start(folder: Path, naps: bool) -> int:
+    """Start a task in a cgroup; returns its process id."""
+    pid = os.fork()
+    if not pid:
+        (folder / "cgroup.procs").write_text("0")
+        work(naps)
+    return pid
+
+
+def write(folder: Path, settings: dict[str, str], prefix: str) -> None:
+    """Write the settings whose keys begin with `prefix`."""
+    for key, value in settings.items():
+        name = key.removeprefix(prefix)
+        if name in ("weight", "idle", "max", "max.burst") and key == prefix + name:
+            (folder / f"cpu.{name}").write_text(value.replace("/", " "))
+
+
+def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, float]:
+    """The vCPUs that each group used."""
+    tasks = []
+    try:
+        for path, settings in groups.items():
+            folder = ROOT / path
+            folder.mkdir()
+            (folder.parent / "cgroup.subtree_control").write_text("+cpu")
+            write(folder, settings, "")
+        for path, settings in groups.items():
+            for kind in ("spin", "nap"):
+                for _ in range(int(settings.get(kind, 0))):
+                    tasks.append(start(ROOT / path, kind == "nap"))
+        for path, settings in groups.items():
+            write(ROOT / path, settings, "later.")
+        time.sleep(SETTLED_S)
+        before, began_s = {path: used_s(ROOT / path) for path in groups}, time.monotonic()
+        time.sleep(seconds)
+        took_s = time.monotonic() - began_s
+        return {path: (used_s(ROOT / path) - before[path]) / took_s for path in groups}
+    finally:
+        for pid in tasks:
+            os.kill(pid, signal.SIGKILL)
+        for pid in tasks:
+            os.waitpid(pid, 0)
+        for path in reversed(groups):
+            if (ROOT / path).is_dir():
+                (ROOT / path).rmdir()
+        (ROOT / "cgroup.subtree_control").write_text("-cpu")
+
+
+if __name__ == "__main__":
+    asked = {}
+    for argument in sys.argv[2:]:
+        name, _, keys = argument.partition(":")
+        asked[name] = dict(key.split("=", 1) for key in keys.split(",") if key)
+    print(json.dumps(measured(asked, float(sys.argv[1]))))

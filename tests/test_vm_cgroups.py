@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Weights, limits and cpu.idle of cgroups hold, on each kernel, and survive what users do."""
+
+import json
+
+import pytest
+
+from guest_scheduler import ALL_KERNELS, LIMIT_S, on_kernels, tool
+
+pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
+VCPUS = 4
+SHAPE = "honest"  # so that what a cgroup is due is known
+MEASURE_S = 4
+TICK_S = 0.004
+
+
+@pytest.fixture
+def vm(scheduler):
+    scheduler.vm.shape(SHAPE)
+    return scheduler.vm
+
+
+def used(vm, *groups, seconds=MEASURE_S):
+    """The vCPUs that each of these cgroups used; see tests/guest/cgroups.py for what they say."""
+    done = vm.run(tool("cgroups.py", seconds, *groups), seconds + LIMIT_S)
+    assert done.rc == 0, done.output
+    return json.loads(done.output.splitlines()[-1])
+
+
+def expect_shares(got, error=0.05, **due):
+    """Fail unless each group used its part of the vCPUs, by weights."""
+    for name, weight in due.items():
+        ideal = VCPUS * weight / sum(due.values())
+        assert got[name] == pytest.approx(ideal, rel=error, abs=0.02), (name, ideal, got)
+
+
+def test_weights_of_two_are_shares(vm):
+    expect_shares(used(vm, "a:weight=100,spin=4", "b:weight=300,spin=4"), a=1, b=3)
+
+
+def test_weights_of_three_that_differ_much_are_shares(vm):
+    got = used(vm, "a:weight=10,spin=4", "b:weight=100,spin=5", "c:weight=1000,spin=6")
+    expect_shares(got, error=0.1, a=1, b=10, c=100)
+
+
+def test_weights_change_while_tasks_run(vm):
+    got = used(vm, "a:weight=300,later.weight=100,spin=4", "b:spin=4,later.weight=300")
+    expect_shares(got, a=1, b=3)
+
+
+def test_weights_compound_over_three_levels(vm):
+    got = used(
+        vm,
+        "a:weight=100",
+        "a/x:weight=300",
+        "a/x/p:weight=100,spin=2",
+        "a/x/q:weight=200,spin=3",
+        "a/y:weight=100,spin=2",
+        "b:weight=100,spin=4",
+    )
+    ideal = {"a": 2, "b": 2, "a/x": 1.5, "a/y": 0.5, "a/x/p": 0.5, "a/x/q": 1.0}
+    for name, due in ideal.items():
+        assert got[name] == pytest.approx(due, rel=0.08), got
+
+
+def test_many_tasks_get_no_more_than_few(vm):
+    got = used(vm, "few:weight=100,spin=2", "many:weight=101,spin=14")
+    expect_shares(got, few=1, many=1)
+
+
+def test_idle_cgroups_get_what_is_left(vm):
+    got = used(vm, "idle:idle=1,spin=6", "b:spin=3")
+    assert got["b"] > 2.9 and got["idle"] > 0.9, got
+    got = used(vm, "late:spin=6,later.idle=1", "b:spin=4")
+    assert got["b"] > 3.6, got
+
+
+@pytest.mark.parametrize("percent", [10, 50, 150])
+@pytest.mark.parametrize("when", ["", "later."])
+def test_limits_hold(vm, percent, when):
+    got = used(vm, f"a:{when}max={percent * 1000}/100000,spin=6")
+    # A period more or less at either end.
+    assert got["a"] == pytest.approx(percent / 100, rel=0.04, abs=0.01), got
+
+
+def test_limits_go(vm):
+    got = used(vm, "a:max=10000/100000,spin=4,later.max=max/100000")
+    assert got["a"] > 3.9, got
+
+
+def test_limits_of_all_levels_hold(vm):
+    got = used(
+        vm, "a:max=100000/100000", "a/b:max=40000/20000,spin=3", "a/c:max=20000/100000,spin=3"
+    )
+    assert got["a"] == pytest.approx(1, rel=0.04), got
+    assert got["a/c"] == pytest.approx(0.2, rel=0.1), got
+
+
+def test_many_tasks_below_a_small_limit_are_no_stall(vm):
+    """Longer than the kernel's watchdog waits; the scheduler's fixture looks for complaints."""
+    got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=40)
+    assert got["a"] < 0.03, got
+    assert got["b"] > 1.9, got
+
+
+def test_cgroups_come_go_and_change_under_load(vm):
+    done = vm.run(tool("cgroup_churn.py", 6), 6 + LIMIT_S)
+    assert done.rc == 0, done.output
+    told = json.loads(done.output)
+    assert told["made"] > 100 and told["moved"] > 100 and told["changed"] > 100, told
+
+
+def test_isolated_vcpus_are_left_alone(vm):
+    """A cpuset partition: of the daemon's threads, only those of the kernel run there."""
+    done = vm.run(tool("partition.py", 3, 6), 6 + LIMIT_S)
+    assert done.rc == 0, done.output
+    told = json.loads(done.output)
+    assert told["alone_ratio"] > 0.99, told
+    assert told["strangers"] == [], told
