@@ -22,6 +22,7 @@ use userspace::http::{Server, Serving};
 use userspace::obstacles;
 use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
+use userspace::restore::Restore;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
 use userspace::standby::Standby;
@@ -63,6 +64,7 @@ struct Daemon<'a> {
     outputs: Outputs,
     pauses: PauseWatch,
     ejections: Ejections,
+    restore: Restore,
     verdicts: Verdicts,
     kept_at: Instant,
     /// Comparisons with the kernel's own scheduler, if they were asked for.
@@ -104,6 +106,8 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
+    let (restore, notes) = Restore::begin();
+    notes.iter().for_each(|note| outputs.tell(Priority::Warning, note));
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
@@ -123,6 +127,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
         ejections,
+        restore,
         verdicts,
         kept_at: Instant::now(),
         worth,
@@ -133,6 +138,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         deadline: None,
     };
     let ended = daemon.stay_loaded();
+    for note in daemon.restore.undo_all() {
+        daemon.outputs.tell(Priority::Warning, &note);
+    }
     daemon.outputs.close();
     ended
 }
@@ -315,7 +323,7 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for event in control.round(scheduler, &self.telemetry)? {
+        for event in control.round(scheduler, &self.telemetry, &mut self.restore)? {
             self.outputs.tell(event.priority, &event.text);
         }
         let trials = scheduler.trials()?;

@@ -18,7 +18,7 @@ use scx_utils::compat::{
 };
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
-use crate::activity::{self, ActivityOptions, Gap};
+use crate::activity::{self, Activity, ActivityOptions, Gap};
 use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
@@ -347,6 +347,15 @@ impl<'a> Scheduler<'a> {
     /// What the kernel said of a map that was there at load: a fault of this program.
     pub fn stats(&self) -> anyhow::Result<Stats> {
         stats::read(&self.skel.maps.vcpu_stats, self.vcpus.nr_ids())
+    }
+
+    /// What every possible vCPU has been doing, by number.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn activity(&self) -> anyhow::Result<Vec<Activity>> {
+        let now_ns = self.clocks()?.sched_ns;
+        activity::read(&self.skel.maps.vcpu_activity, self.vcpus.nr_ids(), now_ns)
     }
 
     /// What was found out about each policy.
