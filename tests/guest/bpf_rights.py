@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ask the kernel for what loading a scheduler takes first: a map, and a struct_ops program.
 
-Prints the errno of each, by name. What is asked for is wrong otherwise, so that a kernel that has
+Prints the errno of each, by name. The program is wrong otherwise, so that a kernel that has
 looked at the rights and is content says EINVAL or the like.
 """
 
@@ -11,7 +11,7 @@ import struct
 
 SYS_BPF = 321
 BPF_MAP_CREATE, BPF_PROG_LOAD = 0, 5
-BPF_MAP_TYPE_TASK_STORAGE, BPF_PROG_TYPE_STRUCT_OPS = 29, 27
+BPF_MAP_TYPE_HASH, BPF_PROG_TYPE_STRUCT_OPS = 1, 27
 EXIT = struct.pack("<BBhiBBhi", 0xB7, 0, 0, 0, 0x95, 0, 0, 0)  # return 0
 GPL = ctypes.create_string_buffer(b"GPL")
 
@@ -23,11 +23,12 @@ def bpf(command: int, attributes: bytes) -> str:
     padded = ctypes.create_string_buffer(attributes.ljust(152, b"\0"), 152)
     if libc.syscall(SYS_BPF, command, padded, len(padded)) >= 0:
         return "done"
-    return errno.errorcode[ctypes.get_errno()]
+    number = ctypes.get_errno()
+    return errno.errorcode.get(number, str(number))  # some are the kernel's own
 
 
 text = ctypes.create_string_buffer(EXIT, len(EXIT))
-print("map", bpf(BPF_MAP_CREATE, struct.pack("<5I", BPF_MAP_TYPE_TASK_STORAGE, 4, 8, 0, 1)))
+print("map", bpf(BPF_MAP_CREATE, struct.pack("<5I", BPF_MAP_TYPE_HASH, 4, 8, 1, 0)))
 print(
     "program",
     bpf(
