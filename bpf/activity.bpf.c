@@ -288,6 +288,7 @@ int activity_idle(s32 cpu, u64 now)
 	a->state = VAWARE_STATE_IDLE;
 	a->since_ns = now;
 	a->due_ns = 0;
+	a->idle_periods++;
 	return 0;
 }
 

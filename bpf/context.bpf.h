@@ -111,6 +111,12 @@ struct limit_vcpu {
 	u64 owed_ns;
 };
 
+/* blocking.bpf.c: tasks that are woken on one vCPU shortly one after another. */
+struct blocking_ctx {
+	u64 woke_ns; /* when it last woke one */
+	u32 together;
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -131,6 +137,7 @@ struct vcpu_ctx {
 	struct ivh_ctx ivh;
 	struct lock_ctx lock;
 	struct limit_vcpu limit;
+	struct blocking_ctx blocking;
 } __attribute__((aligned(64)));
 
 /* bvs: one task. */
@@ -159,6 +166,7 @@ struct task_ctx {
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
 	struct bvs_task bvs;
 	struct cgroup_task cgroup;
+	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };
 
 struct {

@@ -34,9 +34,13 @@ enum vaware_policy {
 	VAWARE_POLICY_RWC = 1 << 3,
 	/* CPU-bound tasks go to the vCPUs with the most capacity, on cores of their own first. */
 	VAWARE_POLICY_CAPACITY = 1 << 4,
+	/* Idle vCPUs poll before they halt, where that saves wakees time (Gleaner's retention). */
+	VAWARE_POLICY_RETAIN = 1 << 5,
+	/* Work of short bursts keeps to few vCPUs, and the others stay idle (Gleaner). */
+	VAWARE_POLICY_GATHER = 1 << 6,
 };
 
-#define VAWARE_NR_POLICIES 5 /* bits from 0 on */
+#define VAWARE_NR_POLICIES 7 /* bits from 0 on */
 
 /* What a policy has shown so far (policy/governor.h). */
 enum vaware_verdict {
@@ -118,6 +122,8 @@ enum vaware_counter {
 	VAWARE_RWC_LEFT,       /* a task left the banned vCPU that it ran on */
 	VAWARE_RWC_FORCED,     /* a task was placed on a banned vCPU: it may run nowhere else */
 	VAWARE_CAPACITY_MOVED, /* a CPU-bound task moved to an idle vCPU with more capacity */
+	VAWARE_GATHER_KEPT,    /* wake-up: to an open vCPU while others are parked */
+	VAWARE_GATHER_SPILLED, /* wake-up: to any vCPU, for open ones had no time for it soon */
 	VAWARE_NR_COUNTERS,
 };
 
@@ -134,6 +140,8 @@ enum vaware_vcpu_flag {
 	VAWARE_VCPU_UNEVEN = 1 << 2, /* they differ in what they give to a task */
 	VAWARE_VCPU_SMT = 1 << 3,    /* some are hardware threads of one core */
 	VAWARE_VCPU_LLCS = 1 << 4,   /* they belong to several last-level caches */
+	/* Of one vCPU: */
+	VAWARE_VCPU_PARKED = 1 << 5, /* work of short bursts is gathered on others */
 };
 
 /*
@@ -162,6 +170,18 @@ struct vaware_hints {
  */
 #define VAWARE_WAIT_BUCKETS 26
 
+/* What a vCPU did when a task that woke was sent to it. */
+enum vaware_target {
+	VAWARE_TARGET_POLLING, /* idle, and looked for work by itself (haltpoll) */
+	VAWARE_TARGET_HALTED,  /* idle, and had to be woken */
+	VAWARE_TARGET_ACTIVE,  /* it had something to run */
+	VAWARE_NR_TARGETS,
+};
+
+/* Wake-ups that one vCPU sends off together: bucket i holds those of [2^i, 2^(i+1)), the last more.
+ */
+#define VAWARE_TOGETHER_BUCKETS 8
+
 /*
  * Counters of one vCPU, written by that vCPU alone; a reader may see a sum one event old.
  * Times are in ns since load.
@@ -177,6 +197,12 @@ struct vaware_stats {
 	u64 bvs_predicted_ns; /* sums over those waits that bvs has predicted */
 	u64 bvs_actual_ns;
 	u64 lock_wait_max_ns;
+	/* How work blocks; measured while retain or gather is on (blocking.bpf.h): */
+	u64 wakes[VAWARE_NR_TARGETS]; /* of tasks, by what the vCPU did to which they were sent */
+	u64 wake_wait_ns[VAWARE_NR_TARGETS];	     /* waits of those tasks */
+	u64 wakes_together[VAWARE_TOGETHER_BUCKETS]; /* those wake-ups, by how many came together */
+	u64 sleeps;				     /* bursts of tasks that ended */
+	u64 slept_burst_ns;			     /* their lengths */
 	/* For the governor, of normal work: */
 	u64 lost_ns;	   /* it waited for a vCPU, or that was stopped while it ran */
 	u64 latency_waits; /* in the histogram of the class LATENCY */
@@ -238,6 +264,7 @@ struct vaware_activity {
 	u64 clock_stolen_ns; /* the same by the steal clock alone */
 	u64 wake_stolen_ns;  /* taken while it woke; in stolen_ns, too */
 	u64 idle_ns;
+	u64 idle_periods;
 	u64 last_preemption_ns; /* when the last inactive period ended; 0: there was none */
 
 	struct vaware_spans spans[VAWARE_NR_SPANS];

@@ -57,10 +57,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_init)
 	scx_bpf_put_cpumask(online);
 	if (err)
 		return err;
-	err = cgroup_start();
+	err = governor_init();
 	if (!err)
-		err = governor_init();
-	return err ? err : rescue_init();
+		err = cgroup_start();
+	return err ?: rescue_init();
 }
 
 void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)

@@ -16,6 +16,7 @@ enum near_use {
 	NEAR_SECOND,	/* rescue.bpf.c: to take over what waits for another */
 	NEAR_HARVEST,	/* ivh.bpf.c: to run on a task that leaves its vCPU */
 	NEAR_CAPACITY,	/* capacity.bpf.c: the same, to get more */
+	NEAR_OPEN,	/* gather.bpf.c: to run a task that wakes, and that keeps to open vCPUs */
 };
 
 #define NEAR_NEVER (~0ULL) /* the cost of a vCPU that will not do */
@@ -30,6 +31,7 @@ struct near {
 	u32 class;	 /* enum vaware_class of the task */
 	s32 cpu;	 /* whose candidates */
 	s32 found;	 /* -1: none */
+	u32 spills;	 /* parked vCPUs will do */
 	u32 timer_wakee; /* it sleeps until set times, and is woken where it does */
 };
 
@@ -49,6 +51,7 @@ u64 rescue_activator_cost(struct task_struct *p __arg_trusted, s32 cpu, const st
 u64 rescue_second_cost(s32 cpu, const struct near *n);
 u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 
 /* Return true if @p may run on @cpu. */
 static inline bool near_may_run(const struct task_struct *p, s32 cpu)

@@ -3,6 +3,7 @@
  * Where a task goes that has become runnable: an idle vCPU, its waker's, or the queue of its own;
  * and whether it takes the vCPU from the task that runs there.
  */
+#include "blocking.bpf.h"
 #include "bvs.bpf.h"
 #include "capacity.bpf.h"
 #include "cost.bpf.h"
@@ -62,7 +63,8 @@ __noinline u64 place_cost(struct task_struct *p __arg_trusted, s32 cpu, const st
 {
 	u64 cost_ns;
 
-	if (!n || rwc_banned(rwc_flags(cpu), n->class) || !near_may_run(p, cpu))
+	if (!n || !near_may_run(p, cpu) ||
+	    rwc_banned(n->spills ? rwc_flags_of_all(cpu) : rwc_flags(cpu), n->class))
 		return NEAR_NEVER;
 	cost_ns = vcpu_cost_ns(cpu, n->class, n->burst_ns, n->now);
 	if (n->timer_wakee && cost_ns != NEAR_NEVER)
@@ -156,6 +158,26 @@ static void find_free(struct task_struct *p, struct near *n, struct choice *to)
 }
 
 /*
+ * Find an open vCPU for @p: an idle one, else the one where it waits least. Return false if a
+ * parked one would run it sooner.
+ */
+static bool find_open(struct task_struct *p, struct near *n, struct choice *to)
+{
+	n->use = NEAR_OPEN;
+	to->cpu = near_search(p, n->cpu, n);
+	if (to->cpu >= 0 && !gather_spills(n->cost_ns, wake_typical_ns)) {
+		to->idle = scx_bpf_test_and_clear_cpu_idle(to->cpu);
+		count(VAWARE_GATHER_KEPT);
+		return true;
+	}
+	count(VAWARE_GATHER_SPILLED);
+	to->cpu = -1;
+	n->cost_ns = NEAR_NEVER;
+	n->found = -1;
+	return false;
+}
+
+/*
  * Find a vCPU for @p, which ran on @n->cpu last, or @leaves it. A vCPU that is banned serves those
  * that may run nowhere else.
  */
@@ -163,6 +185,9 @@ static void find_vcpu(struct task_struct *p, struct near *n, bool leaves, struct
 {
 	bool compares = told_apart(n->class, n->now);
 
+	if (!leaves && gather_applies(n->class, n->burst_ns) && find_open(p, n, to))
+		return;
+	n->spills = true;
 	if (!compares && claim(p, n->cpu)) {
 		to->cpu = n->cpu;
 		to->idle = true;
@@ -265,6 +290,8 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		v = vcpu_ctx_of(to.cpu);
 		if (!v)
 			return to.cpu;
+		if (blocking_measured())
+			blocking_wake(t, to.cpu, true);
 		cpu = wake_on_idle(p, t, to.cpu, v, now);
 		count(to.cpu == prev_cpu ? VAWARE_PLACE_PREV_IDLE : VAWARE_PLACE_OTHER_IDLE);
 		if (to.delay_ns)
@@ -275,6 +302,8 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 		}
 		return cpu;
 	}
+	if (blocking_measured())
+		blocking_wake(t, this_cpu, false);
 	if (follow) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
 		 */

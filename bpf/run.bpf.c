@@ -3,6 +3,7 @@
  * While a task runs: its wait is recorded, its run time charged, its slice watched.
  */
 #include "account.bpf.h"
+#include "blocking.bpf.h"
 #include "governor.bpf.h"
 #include "ivh.bpf.h"
 #include "rescue.bpf.h"
@@ -28,6 +29,8 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 		s->bvs_actual_ns += wait_ns;
 		t->bvs.predicted_ns = 0;
 	}
+	if (blocking_measured())
+		blocking_ran(t, wait_ns);
 	bucket = account_wait_bucket(wait_ns);
 	if (class >= VAWARE_NR_CLASSES || bucket >= VAWARE_WAIT_BUCKETS)
 		return;
@@ -159,6 +162,8 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		cgroup_uncount(t);
 	/* A change of its attributes takes a running task off as well: that is no sleep. */
 	if (!runnable && task_sleeps(p)) {
+		if (blocking_measured())
+			blocking_slept(t->burst_ns);
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;

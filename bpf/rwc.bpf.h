@@ -5,9 +5,11 @@
 #ifndef VAWARE_RWC_BPF_H
 #define VAWARE_RWC_BPF_H
 
-#include "hints.bpf.h"
+#include "gather.bpf.h"
 
 #include "policy/rwc.h"
+
+#define RWC_FLAGS (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_STACKED)
 
 static inline bool rwc_on(void)
 {
@@ -19,10 +21,16 @@ static inline u32 rwc_flags(s32 cpu)
 {
 	const struct vaware_hints *in;
 
-	if (!some_flagged(VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_STACKED) || !rwc_on())
+	if (!some_flagged(RWC_FLAGS | VAWARE_VCPU_PARKED))
 		return 0;
 	in = hints_of(cpu);
-	return in ? in->flags : 0;
+	return in ? in->flags & ((rwc_on() ? RWC_FLAGS : 0) | gather_flag()) : 0;
+}
+
+/* Return the same but for parked vCPUs, which serve a task that runs long, or has no time. */
+static inline u32 rwc_flags_of_all(s32 cpu)
+{
+	return rwc_flags(cpu) & ~VAWARE_VCPU_PARKED;
 }
 
 /* Return true if a task of @class may be placed on @cpu. */

@@ -12,12 +12,13 @@ const HEADER: &str = "../bpf/intf.h";
 
 /// Enums whose enumerators have names outside of C: the enum, the prefix that the names lack, what
 /// separates words in them, and the constant and its comment.
-const NAMED: [(&str, &str, &str, &str, &str); 6] = [
+const NAMED: [(&str, &str, &str, &str, &str); 7] = [
     ("vaware_counter", "VAWARE_", "_", "COUNTERS", "The counters"),
     ("vaware_class", "VAWARE_CLASS_", "-", "CLASSES", "The task classes"),
     ("vaware_steal_source", "VAWARE_STEAL_", "_", "STEAL_SOURCES", "The sources of steal time"),
     ("vaware_verdict", "VAWARE_TRIAL_", "_", "VERDICTS", "The verdicts on a policy"),
     ("vaware_outcome", "VAWARE_OUTCOME_", "_", "OUTCOMES", "What policies are judged by"),
+    ("vaware_target", "VAWARE_TARGET_", "_", "TARGETS", "What a vCPU did to which a wakee went"),
     (
         "vaware_policy",
         "VAWARE_POLICY_",

@@ -139,3 +139,10 @@ def test_a_changed_configuration_rolls_out():
 def test_values_that_cannot_be_are_refused(value, named):
     refused = helm("template", "v", CHART, "--kube-version", KUBERNETES, *SET, "--set", value)
     assert refused.returncode != 0 and named in refused.stderr
+
+
+def test_the_chart_is_of_this_version():
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    workspace = (REPO / "Cargo.toml").read_text()
+    assert f'\nversion = "{chart["appVersion"]}"\n' in workspace
+    assert chart["version"] == chart["appVersion"]

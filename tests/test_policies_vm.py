@@ -29,6 +29,7 @@ IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 4
 TRIES = 4
+LIGHT = "4000 20 8 8"  # requests a second of so many us each, by 8 threads, for 8 s
 
 
 def without_and_with(scheduler, shape, policy, measure, once=IS_ENABLED):
@@ -122,3 +123,14 @@ def test_ivh_moves_a_task_to_a_vcpu_that_is_awake(scheduler):
     assert decisions(guest, "ivh_moved") > before
     # Half of the core without it, all of it with; its trial needs the first half second or so.
     assert with_it > 1.5 * without
+
+
+def test_gather_leaves_vcpus_idle_that_light_work_would_wake(scheduler):
+    programs.build("requests")
+    command = f"{programs.path('requests')} {LIGHT}"
+    (_, used_s), (_, used_with_s) = without_and_with(
+        scheduler, "honest", "gather", lambda: work(scheduler.vm, command)
+    )
+    # Each second a quarter of the vCPUs is parked, the last ones first, while requests do not wait.
+    assert used_with_s[SLOW] < used_s[SLOW] * 0.7
+    assert decisions(scheduler.vm, "gather_kept") > 10 * decisions(scheduler.vm, "gather_spilled")

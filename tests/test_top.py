@@ -129,12 +129,28 @@ def test_no_colors_where_they_are_not_wanted(binary, address):
         assert not COLORS.search(terminal.output)
 
 
-@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("ended_by", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_gives_the_terminal_back(binary, address, ended_by):
     with on_terminal(binary, "top", "--from", address) as terminal:
         terminal.wait_for("of 64")
         terminal.process.send_signal(ended_by)
         terminal.expect_end()
+
+
+def test_it_ends_with_its_terminal(binary, address):
+    """As when a window is closed, or a connection breaks: nobody reads what it would write."""
+    controller, user = pty.openpty()
+    command = [binary, "top", "--from", address]
+    ends = {"stdin": user, "stdout": user, "stderr": user}
+    environment = os.environ | {"TERM": "xterm"}
+    process = subprocess.Popen(command, **ends, env=environment, start_new_session=True)
+    os.close(user)
+    try:
+        assert os.read(controller, 1 << 16)
+        os.close(controller)
+        assert process.wait(LIMIT_S) in (0, 1)
+    finally:
+        process.kill()
 
 
 def test_a_daemon_that_goes_and_comes_is_waited_for(binary):

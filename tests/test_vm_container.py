@@ -69,6 +69,7 @@ def start(vm: Vm, image: tuple[Path, list[str]], *taken: str) -> Handle:
     mounts = [
         {"destination": "/proc", "type": "proc", "source": "proc"},
         {"destination": "/sys", "type": "sysfs", "source": "sys", "options": ["ro", "nosuid"]},
+        {"destination": "/dev", "type": "tmpfs", "source": "tmpfs", "options": ["nosuid"]},
     ]
     for mount in container["volumeMounts"]:
         source = sources.get(mount["name"]) or volumes[mount["name"]]["hostPath"]["path"]

@@ -136,6 +136,17 @@ def test_ejections_are_counted_over_restarts(guest):
     assert value(guest.run(METRICS, LIMIT_S).output, "scx_vaware_ejections_total") == 2
 
 
+def test_the_kill_switch_holds_over_a_restart(guest):
+    start(guest)
+    assert guest.run("touch /run/scx_vaware/disable; sleep 1", LIMIT_S).rc == 0
+    assert sched_ext(guest).state == "disabled"
+    assert guest.run("systemctl restart scx_vaware", LIMIT_S).rc == 0
+    assert "looking on: the kill switch" in shown(guest, "StatusText")["StatusText"]
+    assert sched_ext(guest).state == "disabled"
+    assert guest.run("rm /run/scx_vaware/disable", LIMIT_S).rc == 0
+    wait_until(guest, lambda: sched_ext(guest).state == "enabled", "the load")
+
+
 def test_stop_brings_the_kernels_own_scheduler_back(guest):
     start(guest)
     assert guest.run("systemctl stop scx_vaware", LIMIT_S).rc == 0

@@ -52,6 +52,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 
 	switch (1 << index) {
 	case VAWARE_POLICY_BVS:
+	case VAWARE_POLICY_GATHER:
 		g.outcome = VAWARE_OUTCOME_WAIT;
 		break;
 	case VAWARE_POLICY_IVH:
@@ -148,6 +149,8 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 			counters[VAWARE_RESCUE_YIELDED];
 	sum->acts[3] += counters[VAWARE_RWC_AVOIDED] + counters[VAWARE_RWC_LEFT];
 	sum->acts[4] += counters[VAWARE_CAPACITY_MOVED] + counters[VAWARE_BVS_PICKED];
+	/* retain, the 5th, tries its time-outs by itself: an epoch is too short for them */
+	sum->acts[6] += counters[VAWARE_GATHER_KEPT];
 }
 
 /* Put into @now what is in it since @before, which becomes what @now was. */

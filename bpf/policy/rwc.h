@@ -2,7 +2,7 @@
 /*
  * Relaxed work conservation (vSched 3.4): some vCPUs are better left idle. Stragglers serve
  * best-effort work; of vCPUs that are stacked on one core, one is used. A task that may run
- * nowhere else runs there all the same.
+ * nowhere else runs there all the same. vCPUs that gathering has parked are left idle alike.
  */
 #ifndef VAWARE_POLICY_RWC_H
 #define VAWARE_POLICY_RWC_H
@@ -17,7 +17,8 @@ static inline bool rwc_banned(u32 flags, u32 class)
 		return false;
 	if (flags & VAWARE_VCPU_STACKED)
 		return true;
-	return (flags & VAWARE_VCPU_STRAGGLER) && class != VAWARE_CLASS_BEST_EFFORT;
+	return (flags & (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_PARKED)) &&
+	       class != VAWARE_CLASS_BEST_EFFORT;
 }
 
 /*

@@ -241,6 +241,12 @@
 /* A target that is not awake within this time is given up. */
 #define IVH_PATIENCE_NS (20 * NS_PER_MS)
 
+/*
+ * Wake-ups of one vCPU that follow each other within this come together: a few times what one takes
+ * its waker, and less than it takes a wakee to run and wake another.
+ */
+#define GATHER_TOGETHER_NS (20 * NS_PER_US)
+
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 

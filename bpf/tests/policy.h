@@ -4,6 +4,7 @@
 #include "../policy/bits.h"
 #include "../policy/bvs.h"
 #include "../policy/cgroup.h"
+#include "../policy/gather.h"
 #include "../policy/governor.h"
 #include "../policy/ivh.h"
 #include "../policy/place.h"

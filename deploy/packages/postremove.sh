@@ -4,6 +4,7 @@
 set -e
 case $1 in remove | purge | 0) ;; *) exit 0 ;; esac
 rm -rf /run/scx_vaware /run/private/scx_vaware
+[ "$1" = remove ] || rm -rf /var/lib/scx_vaware /var/lib/private/scx_vaware
 [ -d /run/systemd/system ] || exit 0
 systemctl daemon-reload
 systemctl reset-failed scx_vaware.service 2>/dev/null || true

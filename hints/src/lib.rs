@@ -2,10 +2,13 @@
 //! What the kernel half is told about the vCPUs: whom it bans from normal work, and in which order
 //! it looks at the others. VcpuFacts in, `struct vaware_hints` out; nothing here measures.
 
+pub mod gathering;
 pub mod levels;
+pub mod pace;
+pub mod retention;
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const CANDIDATES: usize = intf::VAWARE_CANDIDATES as usize;
 const STRAGGLER: u32 = intf::VAWARE_VCPU_STRAGGLER;
@@ -13,6 +16,7 @@ const STACKED: u32 = intf::VAWARE_VCPU_STACKED;
 const UNEVEN: u32 = intf::VAWARE_VCPU_UNEVEN;
 const SMT: u32 = intf::VAWARE_VCPU_SMT;
 const LLCS: u32 = intf::VAWARE_VCPU_LLCS;
+const PARKED: u32 = intf::VAWARE_VCPU_PARKED;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -52,6 +56,8 @@ pub struct VcpuHints {
     pub straggler: bool,
     /// Not used, because another vCPU of its stack is.
     pub stacked: bool,
+    /// Left to work with long bursts: the rest is gathered on others.
+    pub parked: bool,
     /// The vCPUs of this VM differ in what they give to a task: there is something to choose.
     pub uneven: bool,
     /// Some vCPUs of this VM are hardware threads of one core.
@@ -80,6 +86,7 @@ impl VcpuHints {
             (self.uneven, UNEVEN),
             (self.smt, SMT),
             (self.llcs, LLCS),
+            (self.parked, PARKED),
         ]
         .iter()
         .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 })
@@ -107,8 +114,9 @@ impl VcpuHints {
 /// in use stays so unless another has clearly more capacity, for to change costs its caches.
 ///
 /// One vCPU of each stack is used, the one with the most capacity. Of the others at most half are
-/// banned as stragglers, the slowest ones.
-pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
+/// banned as stragglers, the slowest ones. Of those that are left, all but the best `open` are
+/// parked; the best one of each cache never is.
+pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints], open: usize) -> Vec<VcpuHints> {
     let used = |vcpu: u32| before.iter().any(|old| old.vcpu == vcpu && !old.stacked);
     let mut leaders: BTreeMap<u32, &VcpuFacts> = BTreeMap::new();
     for fact in facts {
@@ -131,6 +139,8 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
     let is_slow = |fact: &VcpuFacts| slow.iter().any(|s| s.vcpu == fact.vcpu);
 
     let banned = |f: &VcpuFacts| is_slow(f) || is_stacked(f);
+    let parked = parked(facts, banned, open);
+    let left_idle = |f: &VcpuFacts| banned(f) || parked.contains(&f.vcpu);
     let steps = |f: &VcpuFacts| (is_slow(f), is_stacked(f), f.capacity_1024 / CAPACITY_STEP_1024);
     let uneven = facts.windows(2).any(|pair| steps(&pair[0]) != steps(&pair[1]));
     let llcs = facts.windows(2).any(|pair| pair[0].llc != pair[1].llc);
@@ -142,22 +152,38 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints]) -> Vec<VcpuHints> {
     facts
         .iter()
         .map(|fact| {
-            let candidates = candidates(fact, facts, banned);
+            let candidates = candidates(fact, facts, left_idle);
             VcpuHints {
                 vcpu: fact.vcpu,
                 capacity_1024: fact.capacity_1024,
                 straggler: is_slow(fact),
                 stacked: is_stacked(fact),
+                parked: parked.contains(&fact.vcpu),
                 uneven,
                 smt,
                 llcs,
                 sibling: sibling(fact),
-                nr_near: candidates.iter().take_while(|f| !banned(f) && f.llc == fact.llc).count()
-                    as u16,
+                nr_near: candidates
+                    .iter()
+                    .take_while(|f| !left_idle(f) && f.llc == fact.llc)
+                    .count() as u16,
                 candidates: candidates.iter().map(|f| f.vcpu).collect(),
             }
         })
         .collect()
+}
+
+/// Those of the usable vCPUs that are parked where `open` are to stay open: the worst leave first. A
+/// vCPU that shares its cache with none, as some hypervisors claim of all, is no better for that.
+fn parked(facts: &[VcpuFacts], banned: impl Fn(&VcpuFacts) -> bool, open: usize) -> BTreeSet<u32> {
+    let mut usable: Vec<_> = facts.iter().filter(|f| !banned(f)).collect();
+    usable.sort_by_key(|f| (Reverse(f.capacity_1024 / CAPACITY_STEP_1024), f.vcpu));
+    let shared = |llc: u32| facts.iter().filter(|f| f.llc == llc).count() > 1;
+    let mut caches = BTreeSet::new();
+    let is_first = |f: &&VcpuFacts| shared(f.llc) && caches.insert(f.llc);
+    let (firsts, others): (Vec<_>, Vec<_>) = usable.into_iter().partition(is_first);
+    let more = open.max(1).saturating_sub(firsts.len());
+    others.iter().skip(more).map(|f| f.vcpu).collect()
 }
 
 /// The other vCPUs in the order in which the work of `own` should look at them: those in use, of its
@@ -185,6 +211,9 @@ fn candidates<'a>(
 mod tests {
     use super::*;
 
+    /// All vCPUs stay open.
+    const ALL: usize = usize::MAX;
+
     fn vcpus(n: u32) -> Vec<VcpuFacts> {
         (0..n).map(VcpuFacts::unknown).collect()
     }
@@ -195,7 +224,7 @@ mod tests {
 
     #[test]
     fn nothing_found_bans_nobody() {
-        let inputs = plan(&vcpus(4), &[]);
+        let inputs = plan(&vcpus(4), &[], ALL);
         assert!(banned(&inputs).is_empty());
         assert!(inputs.iter().all(|i| i.for_kernel(1).flags == 0));
         assert_eq!(inputs[2].candidates, [3, 0, 1]);
@@ -206,15 +235,15 @@ mod tests {
     fn one_of_a_stack_is_used_and_stays_so() {
         let mut facts = vcpus(4);
         (facts[1].stack, facts[3].stack) = (0, 2);
-        let first = plan(&facts, &[]);
+        let first = plan(&facts, &[], ALL);
         assert_eq!(banned(&first), [1, 3]);
         facts[1].capacity_1024 = 2 * facts[0].capacity_1024;
-        let second = plan(&facts, &first);
+        let second = plan(&facts, &first, ALL);
         assert_eq!(banned(&second), [0, 3]);
         for capacity_1024 in [900, 1024, 1100] {
             (facts[0].capacity_1024, facts[1].capacity_1024) = (1024, capacity_1024);
-            assert_eq!(banned(&plan(&facts, &second)), [0, 3]);
-            assert_eq!(banned(&plan(&facts, &first)), [1, 3]);
+            assert_eq!(banned(&plan(&facts, &second, ALL)), [0, 3]);
+            assert_eq!(banned(&plan(&facts, &first, ALL)), [1, 3]);
         }
     }
 
@@ -222,7 +251,7 @@ mod tests {
     fn a_straggler_does_not_lead_its_stack() {
         let mut facts = vcpus(3);
         (facts[0].straggler, facts[1].stack) = (true, 0);
-        let inputs = plan(&facts, &[]);
+        let inputs = plan(&facts, &[], ALL);
         assert!(inputs[0].stacked && !inputs[1].banned());
     }
 
@@ -233,7 +262,7 @@ mod tests {
             for fact in &mut facts {
                 (fact.straggler, fact.capacity_1024) = (true, 100 - fact.vcpu);
             }
-            let inputs = plan(&facts, &[]);
+            let inputs = plan(&facts, &[], ALL);
             let expected: Vec<_> = (n - n / 2..n).collect();
             assert_eq!(banned(&inputs), expected);
         }
@@ -247,7 +276,7 @@ mod tests {
         }
         facts[1].straggler = true;
         facts[4].capacity_1024 = 300;
-        let inputs = plan(&facts, &[]);
+        let inputs = plan(&facts, &[], ALL);
         assert_eq!(inputs[0].candidates, [2, 3, 5, 4, 1]);
         assert_eq!(inputs[5].candidates, [3, 4, 0, 2, 1]);
         assert_eq!(inputs.iter().map(|i| i.nr_near).collect::<Vec<_>>(), [1, 2, 1, 2, 2, 2]);
@@ -257,9 +286,9 @@ mod tests {
     fn caches_and_cores_alone_do_not_make_vcpus_uneven() {
         let mut facts = vcpus(4);
         (facts[2].llc, facts[3].llc) = (1, 1);
-        assert!(plan(&facts, &[]).iter().all(|i| i.flags() == LLCS));
+        assert!(plan(&facts, &[], ALL).iter().all(|i| i.flags() == LLCS));
         (facts[1].core, facts[2].llc, facts[3].llc) = (0, 0, 0);
-        assert!(plan(&facts, &[]).iter().all(|i| i.flags() == SMT));
+        assert!(plan(&facts, &[], ALL).iter().all(|i| i.flags() == SMT));
     }
 
     #[test]
@@ -267,15 +296,44 @@ mod tests {
         let mut facts = vcpus(4);
         (facts[1].core, facts[3].core) = (0, 2);
         facts[3].stack = 2;
-        let inputs = plan(&facts, &[]);
+        let inputs = plan(&facts, &[], ALL);
         assert_eq!([0, 1, 2, 3].map(|v: usize| inputs[v].sibling), [1, 0, 2, 2]);
     }
 
     #[test]
     fn large_vms_get_lists_of_bounded_length() {
-        let inputs = plan(&vcpus(1024), &[]);
+        let inputs = plan(&vcpus(1024), &[], ALL);
         assert!(inputs.iter().all(|i| i.candidates.len() == CANDIDATES));
         assert_eq!(inputs[1023].candidates[0], 0);
         assert_eq!(inputs[0].for_kernel(9).nr_candidates, CANDIDATES as u16);
+    }
+
+    fn open(inputs: &[VcpuHints]) -> Vec<u32> {
+        inputs.iter().filter(|i| !i.parked && !i.banned()).map(|i| i.vcpu).collect()
+    }
+
+    #[test]
+    fn the_worst_are_parked_first_and_looked_at_last() {
+        let mut facts = vcpus(6);
+        (facts[0].capacity_1024, facts[5].straggler) = (500, true);
+        for (number, expected) in [(9, 5), (5, 5), (4, 4), (2, 2), (1, 1), (0, 1)] {
+            let inputs = plan(&facts, &[], number);
+            let mut best_first = [1, 2, 3, 4, 0];
+            best_first[..expected].sort_unstable();
+            assert_eq!(open(&inputs), best_first[..expected]);
+            assert!(inputs.iter().all(|i| !(i.parked && i.banned())));
+            let own = &inputs[1];
+            assert_eq!(own.nr_near as usize, expected - 1);
+        }
+    }
+
+    #[test]
+    fn a_cache_keeps_one_open() {
+        let mut facts = vcpus(6);
+        facts[3..].iter_mut().for_each(|fact| fact.llc = 3);
+        assert_eq!(open(&plan(&facts, &[], 1)), [0, 3]);
+        assert_eq!(open(&plan(&facts, &[], 3)), [0, 1, 3]);
+        facts.iter_mut().for_each(|fact| fact.llc = fact.vcpu);
+        assert_eq!(open(&plan(&facts, &[], 0)), [0], "no cache is shared");
     }
 }

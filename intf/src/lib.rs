@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What crosses the boundary between the kernel half and everything else: `bpf/intf.h`, bound once. Its
 //! structs and constants have their names in C; [`COUNTERS`], [`CLASSES`], [`POLICIES`], [`VERDICTS`],
-//! [`OUTCOMES`] and [`STEAL_SOURCES`] are the names of enumerators, in the order of their values, as people see them.
+//! [`OUTCOMES`], [`TARGETS`] and [`STEAL_SOURCES`] are the names of enumerators, in the order of their values, as
+//! people see them.
 
 #[allow(dead_code, non_camel_case_types, non_snake_case, non_upper_case_globals, clippy::all)]
 mod bindings {

@@ -22,8 +22,10 @@ use userspace::http::{Server, Serving};
 use userspace::obstacles;
 use userspace::pauses::PauseWatch;
 use userspace::probing::Probing;
+use userspace::restore::Restore;
 use userspace::scheduler::{End, Scheduler};
 use userspace::service::Service;
+use userspace::standby::Standby;
 use userspace::telemetry::{Cause, Telemetry};
 use userspace::text_file;
 use userspace::trials::Trial;
@@ -39,7 +41,7 @@ use crate::{activity_log, screen};
 /// after a pause of the VM, which may be about to end the scheduler.
 const NAP: Duration = Duration::from_millis(100);
 
-/// Time between two looks at what is kept for the next start.
+/// Time between two writes of what is kept for the next start.
 const KEEP_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Time between two looks at what speaks against a scheduler. The kernel's own one is to be back
@@ -62,6 +64,7 @@ struct Daemon<'a> {
     outputs: Outputs,
     pauses: PauseWatch,
     ejections: Ejections,
+    restore: Restore,
     verdicts: Verdicts,
     kept_at: Instant,
     /// Comparisons with the kernel's own scheduler, if they were asked for.
@@ -92,15 +95,21 @@ enum Left {
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
     let config = options.config.read()?;
+    let ejections = Ejections::from_env();
+    // Before anything is opened: the sentence is to name what is in the way, not what follows from it.
+    if Standby::reason(&config, ejections.count, !config.start_jitter.is_zero()).is_none() {
+        obstacles::check()?;
+    }
     let server = match config.listen {
         Listen::At(address) => Some(Server::bind(address)?),
         Listen::Off => None,
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
+    let (restore, notes) = Restore::begin();
+    notes.iter().for_each(|note| outputs.tell(Priority::Warning, note));
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
-    let ejections = Ejections::from_env();
     let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
     let verdicts = Verdicts::from_env(vcpus.online.len(), hypervisor::announced());
     let telemetry = Arc::new(Telemetry::new(config.clone(), vcpus, ejections.count));
@@ -117,9 +126,10 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         telemetry,
         outputs,
         pauses: PauseWatch::start().context("starting to watch for pauses")?,
-        kept_at: Instant::now(),
         ejections,
+        restore,
         verdicts,
+        kept_at: Instant::now(),
         worth,
         control: None,
         loads: Backoff::default(),
@@ -128,6 +138,9 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         deadline: None,
     };
     let ended = daemon.stay_loaded();
+    for note in daemon.restore.undo_all() {
+        daemon.outputs.tell(Priority::Warning, &note);
+    }
     daemon.outputs.close();
     ended
 }
@@ -138,7 +151,7 @@ impl Daemon<'_> {
         if self.stand_by()? {
             return Ok(());
         }
-        self.check_before_load()?;
+        self.prepare()?;
         let mut storage = MaybeUninit::uninit();
         let mut scheduler = Scheduler::start(
             &mut storage,
@@ -158,9 +171,8 @@ impl Daemon<'_> {
                         self.telemetry.stopping();
                         return Ok(());
                     }
-                    self.check_before_load()?;
-                    scheduler.steer(&self.config)?;
-                    scheduler.attach_again()?;
+                    self.prepare()?;
+                    scheduler.attach_again(&self.config)?;
                     continue;
                 }
                 Left::Ended(end) => end,
@@ -185,7 +197,7 @@ impl Daemon<'_> {
                 return Ok(());
             }
             detached?;
-            scheduler.attach_again()?;
+            scheduler.attach_again(&self.config)?;
         }
         self.service.stopping();
         self.telemetry.stopping();
@@ -196,8 +208,8 @@ impl Daemon<'_> {
         Ok(())
     }
 
-    /// Whether the kernel lets it be loaded; what will not hold is said.
-    fn check_before_load(&mut self) -> Result<(), Failure> {
+    /// Check that the kernel can have it, and say what will not hold.
+    fn prepare(&mut self) -> Result<(), Failure> {
         let facts = obstacles::check()?;
         for note in [facts.tickless(), facts.cgroups_untold()].into_iter().flatten() {
             self.outputs.tell(Priority::Warning, &format!("note: {note}"));
@@ -311,7 +323,7 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for event in control.round(scheduler, &self.telemetry)? {
+        for event in control.round(scheduler, &self.telemetry, &mut self.restore)? {
             self.outputs.tell(event.priority, &event.text);
         }
         let trials = scheduler.trials()?;

@@ -137,7 +137,12 @@ struct kernel_cpustat {
 	u64 cpustat[NR_STATS];
 };
 
+struct cpuidle_state {
+	u32 flags;
+};
+
 struct rq {
+	struct cpuidle_state *idle_state;
 	struct task_struct *curr;
 	u32 nr_running;
 };

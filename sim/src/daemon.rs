@@ -19,7 +19,7 @@ impl Sim {
 
     /// The same of all that the daemon knows.
     pub fn tell_facts(&mut self, facts: &[VcpuFacts]) {
-        for told in plan(facts, &[]) {
+        for told in plan(facts, &[], usize::MAX) {
             if let Some(inputs) = self.inputs_of(told.vcpu as VcpuId) {
                 // SAFETY: a value of the map is of this type.
                 unsafe { *inputs = told.for_kernel(u64::MAX) };

@@ -35,6 +35,8 @@ pub struct Activity {
     pub stolen_by_clock: Duration,
     /// How often it was stopped while it had something to run.
     pub preemptions: u64,
+    /// How often it had nothing more to run.
+    pub idle_periods: u64,
     /// Median length of the active periods that a stop ended, newer ones counting more; `None` if there
     /// was none within the last minute.
     pub active_typical: Option<Duration>,
@@ -84,6 +86,7 @@ impl Activity {
             ),
             stolen_by_clock: Duration::from_nanos(raw.clock_stolen_ns),
             preemptions: u64::from(raw.preemptions),
+            idle_periods: raw.idle_periods,
             active_typical: median_of(intf::VAWARE_SPAN_STOPPED),
             inactive_typical: median_of(intf::VAWARE_SPAN_INACTIVE),
         }

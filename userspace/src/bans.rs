@@ -38,7 +38,7 @@ mod tests {
 
     /// vCPUs 0 and 1, of which vCPU 1 is banned.
     fn stacked() -> Vec<VcpuHints> {
-        plan(&[VcpuFacts::unknown(0), VcpuFacts { stack: 0, ..VcpuFacts::unknown(1) }], &[])
+        plan(&[VcpuFacts::unknown(0), VcpuFacts { stack: 0, ..VcpuFacts::unknown(1) }], &[], 9)
     }
 
     fn of(bans: &Bans, vcpu: u32) -> (bool, Duration) {
@@ -51,7 +51,7 @@ mod tests {
         account(&mut bans, S * 5, &stacked(), true);
         assert_eq!((of(&bans, 0), of(&bans, 1)), ((false, Duration::ZERO), (true, Duration::ZERO)));
         account(&mut bans, S * 2, &stacked(), true);
-        account(&mut bans, S, &plan(&[VcpuFacts::unknown(0), VcpuFacts::unknown(1)], &[]), true);
+        account(&mut bans, S, &plan(&[VcpuFacts::unknown(0), VcpuFacts::unknown(1)], &[], 9), true);
         account(&mut bans, S * 9, &stacked(), true);
         assert_eq!((of(&bans, 0), of(&bans, 1)), ((false, Duration::ZERO), (true, S * 3)));
     }

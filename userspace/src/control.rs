@@ -11,9 +11,13 @@ use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
 use crate::events::{Event, Priority, Round, Watch};
+use crate::pace::PaceTaker;
 use crate::probing::Probing;
+use crate::restore::Restore;
+use crate::retain::Retain;
 use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
+use hints::gathering::Gathering;
 use hints::levels::{Measured, levels};
 use hints::{VcpuFacts, VcpuHints, plan};
 
@@ -31,6 +35,9 @@ pub struct Control {
     told: Vec<VcpuHints>,
     told_at: Instant,
     bans: Bans,
+    pace: PaceTaker,
+    gathering: Gathering,
+    retain: Retain,
     watch: Watch,
     /// What the hypervisor claims of the topology, and of which online vCPUs it was read.
     claims: Claims,
@@ -47,6 +54,9 @@ impl Control {
             told: Vec::new(),
             told_at: now,
             bans: Bans::new(),
+            pace: PaceTaker::default(),
+            gathering: Gathering::default(),
+            retain: Retain::default(),
             watch: Watch::default(),
             claims: Claims::default(),
             claimed_of: Vec::new(),
@@ -54,7 +64,7 @@ impl Control {
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
-    /// Return what an operator should hear of.
+    /// What policies change of the system goes through `restore`. Return what an operator should hear of.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.
@@ -62,24 +72,37 @@ impl Control {
         &mut self,
         scheduler: &mut Scheduler,
         telemetry: &Telemetry,
+        restore: &mut Restore,
     ) -> anyhow::Result<Vec<Event>> {
         let vcpus = Vcpus::read().ok();
         let online = vcpus.as_ref().map_or(&scheduler.vcpus().online, |vcpus| &vcpus.online);
         let elapsed_ns = self.loaded.elapsed().as_nanos() as u64;
-        self.probing.tell(&scheduler.stats()?, online, elapsed_ns);
+        let stats = scheduler.stats()?;
+        self.probing.tell(&stats, online, elapsed_ns);
         let failed = self.probing.tend(Instant::now());
         let snapshot = self.probing.latest();
         if self.claimed_of != *online {
             self.claims = Claims::read(online);
             self.claimed_of.clone_from(online);
         }
-        self.told = plan(&facts(online, snapshot.as_deref(), &self.claims), &self.told);
+        let policies = scheduler.policies();
+        let pace = self.pace.take(stats, scheduler.activity()?, &self.told);
+        let in_the_way = self.retain.round(policies.retains(), &pace, restore);
+        let banned = self.told.iter().filter(|vcpu| vcpu.banned()).count();
+        let open = match policies.gathers() {
+            true => self.gathering.round(online.len().saturating_sub(banned), &pace),
+            false => usize::MAX,
+        };
+        self.told = plan(&facts(online, snapshot.as_deref(), &self.claims), &self.told, open);
         scheduler.set_inputs(&self.told, VALID)?;
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
-        bans::account(&mut self.bans, held, &self.told, scheduler.policies().bans());
+        bans::account(&mut self.bans, held, &self.told, policies.bans());
+        let open = self.told.iter().filter(|vcpu| !vcpu.banned() && !vcpu.parked).count();
+        telemetry.blocking(open, self.retain.timeout());
+        let news = failed.iter().map(|failed| &failed.news).chain(&in_the_way);
         let mut events: Vec<_> =
-            failed.iter().map(|failed| Event::new(Priority::Warning, &*failed.news)).collect();
+            news.map(|news| Event::new(Priority::Warning, news.as_str())).collect();
         events.extend(self.watch.round(&Round {
             told: &self.told,
             bans: &self.bans,

@@ -218,7 +218,7 @@ mod tests {
             capacity_1024: if stragglers.contains(&vcpu) { 256 } else { 1024 },
             ..VcpuFacts::unknown(vcpu)
         };
-        let told = plan(&(0..nr_vcpus).map(fact).collect::<Vec<_>>(), &[]);
+        let told = plan(&(0..nr_vcpus).map(fact).collect::<Vec<_>>(), &[], usize::MAX);
         account(bans, Duration::from_secs(1), &told, true);
         watch.round(&Round { told: &told, bans, ..at(None) })
     }

@@ -70,6 +70,10 @@ pub struct Report {
     pub probe_restarts: BTreeMap<&'static str, u64>,
     /// Lines that could not be written, by output.
     pub lines_lost: Vec<(&'static str, u64)>,
+    /// Online vCPUs that are neither banned nor parked.
+    pub open_vcpus: usize,
+    /// How long idle vCPUs poll by the policy retain; `None` if it is not in effect.
+    pub halt_poll: Option<Duration>,
 }
 
 impl Report {

@@ -39,17 +39,30 @@ pub const POLICIES: [Policy; intf::POLICIES.len()] = [
         intf::VAWARE_POLICY_CAPACITY,
         "CPU-bound tasks go to the vCPUs with the most capacity",
     ),
+    Policy::new(
+        intf::VAWARE_POLICY_RETAIN,
+        "idle vCPUs poll before they halt, where that is found to pay; not in all",
+    ),
+    Policy::new(
+        intf::VAWARE_POLICY_GATHER,
+        "work of short bursts keeps to few vCPUs, as long as it does not wait; not in all",
+    ),
 ];
 
+const ALL: &str = "all";
+
+/// Policies that are not in `all`, but are on if they are named: they have not proven themselves.
+const UNPROVEN: u64 = (intf::VAWARE_POLICY_RETAIN | intf::VAWARE_POLICY_GATHER) as u64;
+
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
-/// list.
+/// list. `all` can be among the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PolicySet(u64);
 
 impl PolicySet {
-    /// Every policy: what is on unless somebody chooses.
+    /// Every policy that has proven itself: what is on unless somebody chooses.
     pub fn all() -> Self {
-        Self(intf::ALL_POLICIES)
+        Self(intf::ALL_POLICIES & !UNPROVEN)
     }
 
     /// The bits as the kernel half reads them.
@@ -72,6 +85,16 @@ impl PolicySet {
         self.0 & u64::from(intf::VAWARE_POLICY_RWC) != 0
     }
 
+    /// Whether idle vCPUs may poll.
+    pub fn retains(self) -> bool {
+        self.0 & u64::from(intf::VAWARE_POLICY_RETAIN) != 0
+    }
+
+    /// Whether work may be gathered on few vCPUs.
+    pub fn gathers(self) -> bool {
+        self.0 & u64::from(intf::VAWARE_POLICY_GATHER) != 0
+    }
+
     /// The set made of the policies with these names.
     ///
     /// # Errors
@@ -80,6 +103,10 @@ impl PolicySet {
         let mut bits = 0;
         for name in names {
             let name = name.as_ref().trim();
+            if name == ALL {
+                bits |= Self::all().0;
+                continue;
+            }
             let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
                 let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
                 let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
@@ -99,7 +126,6 @@ impl FromStr for PolicySet {
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.trim() {
-            "all" => Ok(Self::all()),
             "none" => Ok(Self(0)),
             names => Self::from_names(&names.split(',').collect::<Vec<_>>()),
         }
@@ -124,6 +150,13 @@ mod tests {
             assert_eq!(set.to_string(), text);
         }
         assert_eq!("all".parse(), Ok(PolicySet::all()));
+    }
+
+    #[test]
+    fn what_has_not_proven_itself_has_to_be_named() {
+        let set = |text: &str| text.parse().unwrap_or(PolicySet(0));
+        assert!(!set("all").retains() && !set("all").gathers());
+        assert!(set("all,retain").retains() && set("all,retain").bans());
     }
 
     #[test]

@@ -18,7 +18,7 @@ use scx_utils::compat::{
 };
 use scx_utils::{ScxExitKind, compat, scx_ops_attach, scx_ops_load, scx_ops_open};
 
-use crate::activity::{self, ActivityOptions, Gap};
+use crate::activity::{self, Activity, ActivityOptions, Gap};
 use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
@@ -69,7 +69,6 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     priors: Priors,
-    wait_bound: Duration,
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
@@ -136,9 +135,9 @@ impl<'a> Scheduler<'a> {
     ///
     /// # Errors
     /// What the kernel said.
-    pub fn attach_again(&mut self) -> Result<(), Failure> {
+    pub fn attach_again(&mut self, config: &Config) -> Result<(), Failure> {
         self.forget()?;
-        self.tell_policies_and_bound()?;
+        self.steer(config)?;
         self.set_priors(self.priors)?;
         let link = self.skel.maps.vaware.attach_struct_ops();
         self.link = Some(link.map_err(|error| refused(error.into()))?);
@@ -152,7 +151,7 @@ impl<'a> Scheduler<'a> {
         let maps = &mut self.skel.maps;
         **maps.data_data.as_mut().context("the object has no data section")? = data;
         **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
-        let emptied: [&dyn MapCore; 10] = [
+        let of_numbers: [&dyn MapCore; 10] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
             &maps.vcpu_activity,
@@ -164,11 +163,11 @@ impl<'a> Scheduler<'a> {
             &maps.cgroups,
             &maps.cgroup_timers,
         ];
-        for map in emptied {
+        for map in of_numbers {
             let zero = vec![0; map.value_size() as usize];
-            for key in 0..map.max_entries() {
-                map.update(&key.to_ne_bytes(), &zero, MapFlags::ANY)
-                    .with_context(|| format!("emptying entry {key} of {:?}", map.name()))?;
+            for number in 0..map.max_entries() {
+                map.update(&number.to_ne_bytes(), &zero, MapFlags::ANY)
+                    .with_context(|| format!("emptying {:?} at {number}", map.name()))?;
             }
         }
         Ok(())
@@ -250,7 +249,6 @@ impl<'a> Scheduler<'a> {
             announced,
             policies: config.policies,
             priors: Priors::default(),
-            wait_bound: config.wait_bound,
             tick_ns: 0,
             fresh: None,
         };
@@ -303,20 +301,16 @@ impl<'a> Scheduler<'a> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
-    /// Go by another configuration from now on, as far as a scheduler that is loaded can
-    /// ([`crate::reload`]). One that is not attached is steered when it is.
+    /// Go by this configuration from now on, as far as a scheduler that is loaded can
+    /// ([`crate::reload`]).
     ///
     /// # Errors
     /// If the object lacks the section: a fault of this program.
     pub fn steer(&mut self, config: &Config) -> anyhow::Result<()> {
-        (self.policies, self.wait_bound) = (config.policies, config.wait_bound);
-        self.tell_policies_and_bound()
-    }
-
-    fn tell_policies_and_bound(&mut self) -> anyhow::Result<()> {
-        let (bits, bound_ns) = (self.policies.bits(), self.wait_bound.as_nanos() as u64);
         let data = self.data()?;
-        (data.policies, data.wait_bound_ns) = (bits, bound_ns);
+        data.policies = config.policies.bits();
+        data.wait_bound_ns = config.wait_bound.as_nanos() as u64;
+        self.policies = config.policies;
         Ok(())
     }
 
@@ -353,6 +347,15 @@ impl<'a> Scheduler<'a> {
     /// What the kernel said of a map that was there at load: a fault of this program.
     pub fn stats(&self) -> anyhow::Result<Stats> {
         stats::read(&self.skel.maps.vcpu_stats, self.vcpus.nr_ids())
+    }
+
+    /// What every possible vCPU has been doing, by number.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load: a fault of this program.
+    pub fn activity(&self) -> anyhow::Result<Vec<Activity>> {
+        let now_ns = self.clocks()?.sched_ns;
+        activity::read(&self.skel.maps.vcpu_activity, self.vcpus.nr_ids(), now_ns)
     }
 
     /// What was found out about each policy.

@@ -33,6 +33,8 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             snapshot_at: Duration::from_millis(1_800_003_599_700),
             probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
             lines_lost: vec![("stdout", 0), ("stderr", 0)],
+            open_vcpus: nr_vcpus as usize,
+            halt_poll: Some(Duration::from_micros(100)),
             ..Report::default()
         },
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
@@ -81,6 +83,10 @@ fn stats(vcpu: u32) -> VcpuStats {
         stats.wait_max_ns[class] = 40_000_000 + number;
         stats.run_ns[class] = 700_000_000_000 + number;
     }
+    stats.wakes.fill(3_000_000 + number);
+    stats.wake_wait_ns.fill(90_000_000_000);
+    stats.wakes_together.fill(1_000_000 + number);
+    (stats.sleeps, stats.slept_burst_ns) = (9_000_000, 600_000_000_000);
     (stats.stolen_ns, stats.switches) = (300_000_000_000 + number, 9_000_000 + number);
     stats
 }
@@ -99,6 +105,7 @@ fn activity(vcpu: u32) -> Activity {
         stolen_by_beats: Duration::from_secs(310),
         stolen_by_clock: Duration::from_secs(300),
         preemptions: 40_000 + u64::from(vcpu),
+        idle_periods: 8_000_000 + u64::from(vcpu),
         active_typical: Some(Duration::from_millis(20)),
         inactive_typical: Some(Duration::from_millis(16)),
     }

@@ -161,7 +161,7 @@ impl Worth {
 
     fn is_ours(&self, nr: usize) -> bool {
         let first = self.order >> (nr / 2) & 1 == 1;
-        first == (nr % 2 == 0)
+        first == nr.is_multiple_of(2)
     }
 
     /// Go on, at `now`; call this several times a second. `counted` reads what the kernel counts.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 use userspace::failure::Failure;
 use userspace::scrape::Scrape;
@@ -72,7 +72,8 @@ impl Reader {
 /// What the terminal said. It is as it was before in any case.
 pub fn run(address: SocketAddr, state: State, theme: Theme) -> Result<(), Failure> {
     let end = Arc::<AtomicBool>::default();
-    for signal in [SIGHUP, SIGINT, SIGTERM] {
+    // SIGHUP ends it at once: the terminal is gone.
+    for signal in [SIGINT, SIGTERM] {
         flag::register(signal, Arc::clone(&end)).context("listening for signals")?;
     }
     let reader = Reader::start(address).context("starting to read")?;
@@ -99,7 +100,10 @@ fn show(
         if std::mem::take(&mut is_stale) {
             terminal.draw(|frame| draw(frame, &mut state, theme)).context("drawing")?;
         }
-        if event::poll(REACTION).context("waiting for keys")? {
+        if !wait_for_keys().context("waiting for keys")? {
+            return Ok(());
+        }
+        if event::poll(Duration::ZERO).context("waiting for keys")? {
             is_stale = true;
             match event::read().context("reading a key")? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => match state.press(key) {
@@ -127,4 +131,16 @@ fn show(
         }
     }
     Ok(())
+}
+
+/// Wait for [`REACTION`], or until there are keys to read. Return false if the terminal has hung up:
+/// crossterm would read from it for ever.
+fn wait_for_keys() -> std::io::Result<bool> {
+    let mut keys = libc::pollfd { fd: libc::STDIN_FILENO, events: libc::POLLIN, revents: 0 };
+    // SAFETY: one struct of ours, which the kernel fills in.
+    let ready = unsafe { libc::poll(&raw mut keys, 1, REACTION.as_millis() as libc::c_int) };
+    match std::io::Error::last_os_error() {
+        error if ready < 0 && error.kind() != std::io::ErrorKind::Interrupted => Err(error),
+        _ => Ok(keys.revents & (libc::POLLHUP | libc::POLLERR | libc::POLLNVAL) == 0),
+    }
 }

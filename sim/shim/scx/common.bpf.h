@@ -11,6 +11,8 @@
 #include "../kfuncs.h"
 #include "../cpumask.h"
 
+extern struct rq runqueues;
+
 #define __weak __attribute__((weak))
 #define __hidden __attribute__((visibility("hidden")))
 #define __always_inline inline __attribute__((always_inline))

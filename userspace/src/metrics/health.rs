@@ -124,5 +124,18 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     page.gauges(
         ("policy_enabled", None, "1 if the policy is on by configuration, else 0"),
         policies.collect(),
+    )?;
+    page.gauge(
+        ("open_vcpus", None, "Online vCPUs that work of short bursts may use"),
+        health.open_vcpus as f64,
+    )?;
+    let timeout = health.halt_poll.map(|timeout| ([("policy", "retain")], timeout.as_secs_f64()));
+    page.gauges(
+        (
+            "halt_poll",
+            Some(Unit::Seconds),
+            "How long an idle vCPU polls before it halts, at most, as the policy has chosen",
+        ),
+        timeout.into_iter().collect(),
     )
 }

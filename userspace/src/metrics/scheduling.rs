@@ -7,7 +7,8 @@ use prometheus_client::registry::Unit;
 
 use super::page::Page;
 use super::{NS_PER_S, Sample};
-use intf::{CLASSES, COUNTERS, VAWARE_KICKS, VAWARE_LOCK_WAITS_LONG};
+use crate::stats::VcpuStats;
+use intf::{CLASSES, COUNTERS, TARGETS, VAWARE_KICKS, VAWARE_LOCK_WAITS_LONG};
 
 /// Kernel events beyond so many kinds are not exported: their number is the kernel's choice.
 const MAX_KERNEL_EVENTS: usize = 40;
@@ -58,6 +59,7 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("switches", None, "Waits of tasks that ended with the task on a vCPU"),
         total.switches as f64,
     )?;
+    encode_blocking(&total, page)?;
 
     let waits = CLASSES.iter().enumerate().map(|(class, name)| {
         let buckets = total.wait_hist[class].iter().enumerate().map(|(bucket, count)| {
@@ -81,5 +83,36 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     page.counters(
         ("kernel_events", None, "The kernel's own sched_ext counters since load, by event"),
         events.map(|(name, count)| ([("event", name.as_str())], *count as f64)).collect(),
+    )
+}
+
+/// How work blocks: measured while a policy goes by it.
+fn encode_blocking(total: &VcpuStats, page: &mut Page<'_>) -> Result {
+    let by_target = |values: [f64; TARGETS.len()]| {
+        TARGETS.iter().zip(values).map(|(name, value)| ([("target", *name)], value)).collect()
+    };
+    page.counters(
+        ("wakes", None, "Wake-ups of tasks, by what the vCPU did to which they were sent"),
+        by_target(total.wakes.map(|wakes| wakes as f64)),
+    )?;
+    page.counters(
+        ("wake_wait", Some(Unit::Seconds), "Time that these tasks waited until they ran"),
+        by_target(total.wake_wait_ns.map(|ns| ns as f64 / NS_PER_S)),
+    )?;
+    let together = total.wakes_together.iter().enumerate();
+    page.counters(
+        (
+            "wakes_together",
+            None,
+            "The same wake-ups, by the least number that one vCPU sent off together",
+        ),
+        together
+            .map(|(bucket, wakes)| ([("together", (1u64 << bucket).to_string())], *wakes as f64))
+            .collect(),
+    )?;
+    page.counter(("sleeps", None, "Bursts of tasks that a sleep ended"), total.sleeps as f64)?;
+    page.counter(
+        ("slept_burst", Some(Unit::Seconds), "Run time of these bursts"),
+        total.slept_burst_ns as f64 / NS_PER_S,
     )
 }

@@ -165,6 +165,14 @@ fn encode_vm(sample: &Sample, page: &mut Page<'_>) -> Result {
         };
         page.counter(
             (
+                "idle_periods",
+                None,
+                "Times that a vCPU had nothing more to run, most of which halt it",
+            ),
+            sample.activity.iter().map(|activity| activity.idle_periods).sum::<u64>() as f64,
+        )?;
+        page.counter(
+            (
                 "stolen_by_beats",
                 Some(Unit::Seconds),
                 "Steal time of all vCPUs, by late heartbeats alone",

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Gathering: what an open vCPU costs a task that wakes.
+ */
+#include "activity.bpf.h"
+#include "near.bpf.h"
+#include "queue.bpf.h"
+#include "rwc.bpf.h"
+
+/* NEAR_OPEN: how long @p waits on open vCPU @cpu. */
+__noinline u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
+{
+	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	const struct cpumask *idle;
+	bool is_idle;
+
+	if (!n || !v || !v->online || rwc_banned(rwc_flags(cpu), n->class) ||
+	    !near_may_run(p, cpu) || vcpu_preempted(cpu, n->now))
+		return NEAR_NEVER;
+	idle = scx_bpf_get_idle_cpumask();
+	is_idle = bpf_cpumask_test_cpu(cpu, idle);
+	scx_bpf_put_idle_cpumask(idle);
+	if (is_idle || v->run.class == VAWARE_CLASS_BEST_EFFORT)
+		return 0;
+	return gather_wait_ns(v->run.burst_avg_ns,
+			      v->run.burst_ns + time_delta(n->now, v->run.charged_ns),
+			      scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)), n->burst_ns);
+}
