@@ -260,9 +260,9 @@
 
 /*
  * Square of the standard errors by which a difference is clear. It is looked at after each epoch,
- * so 2 would be passed by chance every few seconds.
+ * so 2 would be passed by chance every few seconds; 4 takes twice as long to see a fifth.
  */
-#define TRIAL_SURE_SQ (4 * 4)
+#define TRIAL_SURE_SQ (3 * 3)
 
 /* How much epochs differ at least, in 1/256 of an octave: few may be alike by chance. */
 #define EPOCH_NOISE_256 16ULL
