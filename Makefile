@@ -81,10 +81,10 @@ fuzz: ready-build ## Give parsers, maps and the HTTP server CASES=n random input
 
 # A VM by virtual time takes one core of this machine, and no notice of what else that does.
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
-test-vm: ready-test build packages ## Run the tests in lab VMs
+test-vm: ready-test build ## Run the tests in lab VMs
 	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
 
-test-long: ready-test build ## Run the tests in lab VMs by wall time, and others that take long
+test-long: ready-test build packages ## Run the tests in lab VMs by wall time, and others that take long
 	@set -o pipefail; $(PYTEST) -m 'vm and long' | tee target/test-durations-long.txt
 
 test-fresh: ready-fresh ## Run `make run` and `make test` as a new user of Debian and Ubuntu (SYSTEMS=debian12; hours)

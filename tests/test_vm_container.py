@@ -12,7 +12,7 @@ from guest_scheduler import ALL_KERNELS, LIMIT_S, on_kernels, sched_ext, tool, w
 from test_helm import objects, pod
 from vlab import Handle, Vm
 
-pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, on_kernels(*ALL_KERNELS)]
 REPO = Path(__file__).resolve().parents[1]
 PACKAGES = REPO / "target/packages"
 PROFILES = REPO / "target/tools/seccomp"

@@ -13,7 +13,7 @@ import pytest
 from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, boot, sched_ext, wait_until
 from vlab import Vm
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.long]
 REPO = Path(__file__).resolve().parents[1]
 PACKAGES = REPO / "target/packages"
 NFPM = REPO / "target/tools/bin/nfpm"
