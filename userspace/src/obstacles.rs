@@ -77,12 +77,13 @@ impl KernelFacts {
         let text = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
         let status = text("/proc/self/status");
         let enforcing = text("/sys/fs/selinux/enforce") == "1";
+        let btf = BTF_FOUND.get_or_init(Btf::read);
         Self {
             release: kernel::release(),
             has_sysfs: Path::new("/sys/kernel").is_dir(),
             has_sched_ext: Path::new(SCHED_EXT).is_dir(),
             has_ftrace: Path::new(FTRACE).exists(),
-            btf: BTF_FOUND.get_or_init(Btf::read).clone(),
+            btf: btf.clone(),
             bpf_jit: text("/proc/sys/net/core/bpf_jit_enable"),
             command_line: text("/proc/cmdline"),
             isolated: text("/sys/devices/system/cpu/isolated"),
@@ -93,8 +94,9 @@ impl KernelFacts {
             uid_map: text("/proc/self/uid_map"),
             apparmor: text("/proc/self/attr/apparmor/current"),
             selinux: if enforcing { text("/proc/self/attr/current") } else { String::new() },
-            tells_of_cgroups: compat::struct_has_field("sched_ext_ops", "cgroup_init")
-                .unwrap_or(false),
+            // scx_utils panics on what libbpf cannot parse.
+            tells_of_cgroups: matches!(btf, Btf::Good | Btf::WrongFunctions(_))
+                && compat::struct_has_field("sched_ext_ops", "cgroup_init").unwrap_or(false),
             state: kernel::state(),
             loaded: kernel::loaded_name(),
         }
