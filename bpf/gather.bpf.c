@@ -11,16 +11,11 @@
 __noinline u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	const struct cpumask *idle;
-	bool is_idle;
 
 	if (!n || !v || !v->online || rwc_banned(rwc_flags(cpu), n->class) ||
 	    !near_may_run(p, cpu) || vcpu_preempted(cpu, n->now))
 		return NEAR_NEVER;
-	idle = scx_bpf_get_idle_cpumask();
-	is_idle = bpf_cpumask_test_cpu(cpu, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	if (is_idle || v->run.class == VAWARE_CLASS_BEST_EFFORT)
+	if (near_idle(cpu) || v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		return 0;
 	return gather_wait_ns(v->run.burst_avg_ns,
 			      v->run.burst_ns + time_delta(n->now, v->run.charged_ns),

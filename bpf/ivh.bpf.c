@@ -31,8 +31,6 @@ __noinline u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, con
 {
 	const struct vaware_activity *a = activity_of(cpu);
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	const struct cpumask *idle;
-	bool is_idle;
 	u64 idle_ns;
 
 	if (!n || !a || !v || v->ivh.claim || rwc_banned(rwc_flags(cpu), n->class) ||
@@ -40,11 +38,8 @@ __noinline u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, con
 		return NEAR_NEVER;
 	if (runs_best_effort(cpu, v, n->now))
 		return 0;
-	idle = scx_bpf_get_idle_cpumask();
-	is_idle = bpf_cpumask_test_cpu(cpu, idle);
-	scx_bpf_put_idle_cpumask(idle);
 	idle_ns = time_delta(n->now, a->since_ns);
-	return is_idle && ivh_idle_enough(idle_ns) ? NEAR_NEVER - idle_ns : NEAR_NEVER;
+	return near_idle(cpu) && ivh_idle_enough(idle_ns) ? NEAR_NEVER - idle_ns : NEAR_NEVER;
 }
 
 /* Source: claim vCPU @other, and wake or interrupt it. */

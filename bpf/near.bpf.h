@@ -64,4 +64,14 @@ static inline bool near_may_run(const struct task_struct *p, s32 cpu)
 	return may;
 }
 
+/* Return true if @cpu is idle, and not claimed. */
+static inline bool near_idle(s32 cpu)
+{
+	const struct cpumask *idle = scx_bpf_get_idle_cpumask();
+	bool is_idle = bpf_cpumask_test_cpu(cpu, idle);
+
+	scx_bpf_put_idle_cpumask(idle);
+	return is_idle;
+}
+
 #endif /* VAWARE_NEAR_BPF_H */

@@ -94,15 +94,10 @@ __noinline u64 rescue_activator_cost(struct task_struct *p __arg_trusted, s32 cp
 				     const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	const struct cpumask *idle;
-	bool is_idle;
 
 	if (!n || !v || !v->online || !near_may_run(p, cpu))
 		return NEAR_NEVER;
-	idle = scx_bpf_get_idle_cpumask();
-	is_idle = bpf_cpumask_test_cpu(cpu, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	if (is_idle)
+	if (near_idle(cpu))
 		return wakeup_expected_ns(v, n->now);
 	return vcpu_preempted(cpu, n->now) ? NEAR_NEVER : 0;
 }
@@ -178,15 +173,10 @@ __noinline int rescue_makes_way(s32 cpu)
 __noinline u64 rescue_second_cost(s32 cpu, const struct near *n)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	const struct cpumask *idle;
-	bool is_idle;
 
 	if (!n || !v || bvs_keeps_timer_wakee(n->cpu, cpu, n->now) || !rescue_may_take(cpu, n->cpu))
 		return NEAR_NEVER;
-	idle = scx_bpf_get_idle_cpumask();
-	is_idle = bpf_cpumask_test_cpu(cpu, idle);
-	scx_bpf_put_idle_cpumask(idle);
-	if (!is_idle)
+	if (!near_idle(cpu))
 		return runs_best_effort(cpu, v, n->now) ? KICK_NS : NEAR_NEVER;
 	return cpu == bpf_get_smp_processor_id() ? 0 : wakeup_expected_ns(v, n->now);
 }

@@ -7,6 +7,7 @@
 #define VAWARE_POLICY_ACCOUNT_H
 
 #include "../intf.h"
+#include "bits.h"
 #include "tunables.h"
 
 /* Return how much of @elapsed_ns was run time, if @stolen_ns were stolen meanwhile. */
@@ -82,28 +83,8 @@ static inline u32 account_waiting_class(u32 class, bool by_work)
 static inline u32 account_wait_bucket(u64 wait_ns)
 {
 	u64 us = wait_ns / NS_PER_US;
-	u32 bucket = 0;
+	u32 bucket = us ? bits_highest(us) + 1 : 0;
 
-	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
-	if (us >> 32)
-		return VAWARE_WAIT_BUCKETS - 1;
-	if (us >> 16) {
-		bucket += 16;
-		us >>= 16;
-	}
-	if (us >> 8) {
-		bucket += 8;
-		us >>= 8;
-	}
-	if (us >> 4) {
-		bucket += 4;
-		us >>= 4;
-	}
-	if (us >> 2) {
-		bucket += 2;
-		us >>= 2;
-	}
-	bucket += us >> 1 ? 2 : us;
 	return bucket < VAWARE_WAIT_BUCKETS ? bucket : VAWARE_WAIT_BUCKETS - 1;
 }
 

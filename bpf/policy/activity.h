@@ -8,6 +8,7 @@
 
 #include "../intf.h"
 #include "account.h"
+#include "bits.h"
 #include "tunables.h"
 
 #define SPAN_FIRST_BIT 15 /* bucket 1 starts at 2^15 ns = 33 us */
@@ -26,25 +27,13 @@
 /* Return the bucket of struct vaware_spans that a period of @ns falls into. */
 static inline u32 span_bucket(u64 ns)
 {
-	u32 bit = SPAN_FIRST_BIT;
-	u64 high;
+	u32 bit;
 
 	if (ns >> SPAN_LAST_BIT)
 		return VAWARE_SPAN_BUCKETS - 1;
-	high = ns >> SPAN_FIRST_BIT;
-	if (!high)
+	if (!(ns >> SPAN_FIRST_BIT))
 		return 0;
-	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
-	if (high >> 16)
-		bit += 16, high >>= 16;
-	if (high >> 8)
-		bit += 8, high >>= 8;
-	if (high >> 4)
-		bit += 4, high >>= 4;
-	if (high >> 2)
-		bit += 2, high >>= 2;
-	if (high >> 1)
-		bit += 1;
+	bit = bits_highest(ns);
 	return 1 + 2 * (bit - SPAN_FIRST_BIT) + ((ns >> (bit - 1)) & 1);
 }
 

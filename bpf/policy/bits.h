@@ -1,24 +1,35 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Sets of vCPUs in words of 64 bits. BPF has no instruction to find a bit.
+ * Bits in words of 64. BPF has no instruction to find one.
  */
 #ifndef VAWARE_POLICY_BITS_H
 #define VAWARE_POLICY_BITS_H
 
 #include "../intf.h"
 
-/*
- * Return the number of the lowest bit that is set in @bits, which is not 0: the ones below it are
- * counted in parallel, without a branch for the verifier to follow.
- */
+/* Return how many bits are set in @bits: counted in parallel, with no branch for the verifier. */
+static inline u32 bits_count(u64 bits)
+{
+	bits -= (bits >> 1) & 0x5555555555555555ULL;
+	bits = (bits & 0x3333333333333333ULL) + ((bits >> 2) & 0x3333333333333333ULL);
+	bits = (bits + (bits >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (bits * 0x0101010101010101ULL) >> 56;
+}
+
+/* Return the number of the lowest bit that is set in @bits, which is not 0. */
 static inline u32 bits_lowest(u64 bits)
 {
-	u64 below = (bits & -bits) - 1; /* a one for each bit below */
+	return bits_count((bits & -bits) - 1); /* a one for each bit below */
+}
 
-	below -= (below >> 1) & 0x5555555555555555ULL;
-	below = (below & 0x3333333333333333ULL) + ((below >> 2) & 0x3333333333333333ULL);
-	below = (below + (below >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
-	return (below * 0x0101010101010101ULL) >> 56;
+/* Return the number of the highest bit that is set in @bits, which is not 0. */
+static inline u32 bits_highest(u64 bits)
+{
+	u32 by;
+
+	for (by = 1; by < 64; by *= 2)
+		bits |= bits >> by; /* a one for each bit below, and for itself */
+	return bits_count(bits) - 1;
 }
 
 #endif

@@ -13,6 +13,7 @@
 #define VAWARE_POLICY_GOVERNOR_H
 
 #include "../intf.h"
+#include "bits.h"
 #include "tunables.h"
 
 /* What all tasks of the VM met, summed over its vCPUs: since load, or in an epoch. */
@@ -93,31 +94,9 @@ static inline bool governor_rests(const struct governed *g, u32 verdict)
 /* Return the logarithm of @value, above 0, in 1/256 of an octave; it is linear within one. */
 static inline u64 governor_log_256(u64 value)
 {
-	u64 octave = 0, rest = value;
+	u64 octave = bits_highest(value);
+	u64 rest = octave > 8 ? value >> (octave - 8) : value << (8 - octave);
 
-	/* Binary search for the highest bit: no loop, no intrinsic that BPF lacks. */
-	if (rest >> 32) {
-		octave += 32;
-		rest >>= 32;
-	}
-	if (rest >> 16) {
-		octave += 16;
-		rest >>= 16;
-	}
-	if (rest >> 8) {
-		octave += 8;
-		rest >>= 8;
-	}
-	if (rest >> 4) {
-		octave += 4;
-		rest >>= 4;
-	}
-	if (rest >> 2) {
-		octave += 2;
-		rest >>= 2;
-	}
-	octave += rest >> 1;
-	rest = octave > 8 ? value >> (octave - 8) : value << (8 - octave);
 	return octave * 256 + rest - 256;
 }
 
