@@ -163,10 +163,7 @@ impl Daemon<'_> {
             let end = match self.run_until_left(&mut scheduler)? {
                 Left::Over => break,
                 Left::StandBy => {
-                    let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
-                    scheduler.detach()?;
-                    self.keep(&trials);
-                    self.outputs.say(screen::end(&stats.total(), &trials));
+                    self.detach(&mut scheduler)?;
                     if self.stand_by()? {
                         self.telemetry.stopping();
                         return Ok(());
@@ -201,8 +198,13 @@ impl Daemon<'_> {
         }
         self.service.stopping();
         self.telemetry.stopping();
+        self.detach(&mut scheduler)
+    }
+
+    /// Bring the kernel's own scheduler back, and say what came of ours.
+    fn detach(&mut self, scheduler: &mut Scheduler<'_>) -> Result<(), Failure> {
         let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
-        scheduler.stop()?;
+        scheduler.detach()?;
         self.keep(&trials);
         self.outputs.say(screen::end(&stats.total(), &trials));
         Ok(())

@@ -5,8 +5,10 @@ use std::mem::size_of;
 use std::time::Duration;
 
 use anyhow::Context;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::MapCore;
 use serde::Serialize;
+
+use crate::kernel_map;
 
 /// Room for stops between two readings of the log, in bytes: 6000 of them.
 pub const LOG_BYTES: u32 = 256 * 1024;
@@ -125,13 +127,8 @@ pub(crate) fn read(
     now_ns: u64,
 ) -> anyhow::Result<Vec<Activity>> {
     let vcpus = (0..nr_vcpus).map(|vcpu| {
-        let bytes = map
-            .lookup(&vcpu.to_ne_bytes(), MapFlags::ANY)?
-            .filter(|bytes| bytes.len() >= size_of::<intf::vaware_activity>())
-            .with_context(|| format!("vCPU {vcpu} has no activity"))?;
-        // SAFETY: the kernel half wrote this very struct, and the length was checked.
         let raw =
-            unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<intf::vaware_activity>()) };
+            kernel_map::read(map, vcpu)?.with_context(|| format!("vCPU {vcpu} has no activity"))?;
         Ok(Activity::new(&raw, now_ns))
     });
     vcpus.collect()

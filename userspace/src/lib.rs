@@ -14,6 +14,7 @@ pub mod failure;
 pub mod health;
 pub mod http;
 pub mod kernel;
+mod kernel_map;
 mod libbpf_log;
 pub mod metrics;
 pub mod obstacles;

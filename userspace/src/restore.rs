@@ -141,15 +141,12 @@ impl Restore {
     fn save(&self, changes: &BTreeMap<String, Change>) -> io::Result<()> {
         let record = self.record();
         if changes.is_empty() {
-            return match fs::remove_file(record) {
+            return match fs::remove_file(&record) {
                 Err(why) if why.kind() != io::ErrorKind::NotFound => Err(why),
                 _ => Ok(()),
             };
         }
-        let text = toml::to_string(changes).map_err(io::Error::other)?;
-        let new = record.with_extension("new");
-        fs::write(&new, text)?;
-        fs::rename(new, record)
+        text_file::replace(&record, &toml::to_string(changes).map_err(io::Error::other)?)
     }
 
     /// What a process before this one has left on record. It says which files are written, so it

@@ -3,7 +3,7 @@
 //! link goes, the kernel's own scheduler is back.
 
 use std::ffi::CStr;
-use std::mem::{MaybeUninit, size_of};
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use crate::activity::{self, Activity, ActivityOptions, Gap};
 use crate::config::Config;
 use crate::counters::{Counters, read_clocks};
 use crate::failure::Failure;
+use crate::kernel_map;
 use crate::obstacles::KernelFacts;
 use crate::policy::PolicySet;
 use crate::skel::{BpfSkel, BpfSkelBuilder, types};
@@ -278,16 +279,7 @@ impl<'a> Scheduler<'a> {
         let until =
             self.clocks()?.jiffies + u64::try_from(valid.as_nanos())?.div_ceil(self.tick_ns.max(1));
         for inputs in inputs.iter().filter(|inputs| inputs.vcpu < self.vcpus.nr_ids()) {
-            let value = inputs.for_kernel(until);
-            // SAFETY: a struct of integers without padding, borrowed for this call alone.
-            let bytes = unsafe {
-                std::slice::from_raw_parts(
-                    (&raw const value).cast::<u8>(),
-                    size_of::<intf::vaware_hints>(),
-                )
-            };
-            let map = &self.skel.maps.vcpu_hints;
-            map.update(&inputs.vcpu.to_ne_bytes(), bytes, MapFlags::ANY)
+            kernel_map::write(&self.skel.maps.vcpu_hints, inputs.vcpu, &inputs.for_kernel(until))
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
         }
         let bss =
@@ -449,14 +441,6 @@ impl<'a> Scheduler<'a> {
         }
         // SAFETY: the framework maps it for as long as the skeleton lives, with a final zero.
         unsafe { CStr::from_ptr(dump.ptr) }.to_string_lossy().into_owned()
-    }
-
-    /// Detach, and wait until the kernel's own scheduler is back.
-    ///
-    /// # Errors
-    /// [`Failure::Other`] if the kernel does not confirm it.
-    pub fn stop(mut self) -> Result<(), Failure> {
-        self.detach()
     }
 }
 

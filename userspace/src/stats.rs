@@ -4,7 +4,9 @@
 use std::mem::size_of;
 
 use anyhow::Context;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::MapCore;
+
+use crate::kernel_map;
 
 pub use intf::vaware_stats as VcpuStats;
 
@@ -17,12 +19,7 @@ pub struct Stats {
 /// Read the counters of vCPUs 0 to `nr_vcpus` from the kernel half's map of them.
 pub(crate) fn read(map: &impl MapCore, nr_vcpus: u32) -> anyhow::Result<Stats> {
     let vcpus = (0..nr_vcpus).map(|vcpu| {
-        let bytes = map
-            .lookup(&vcpu.to_ne_bytes(), MapFlags::ANY)?
-            .filter(|bytes| bytes.len() >= size_of::<VcpuStats>())
-            .with_context(|| format!("vCPU {vcpu} has no counters"))?;
-        // SAFETY: the kernel half wrote this very struct, and the length was checked.
-        Ok(unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<VcpuStats>()) })
+        kernel_map::read(map, vcpu)?.with_context(|| format!("vCPU {vcpu} has no counters"))
     });
     Ok(Stats { vcpus: vcpus.collect::<anyhow::Result<_>>()? })
 }

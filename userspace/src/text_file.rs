@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Files that a user names: read within bounds, whatever they are.
+//! Files that a user names: read within bounds, whatever they are. Files of our own: replaced as a whole.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -35,6 +35,16 @@ fn read_open(file: File, bytes_max: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| {
         format!("byte {} is not UTF-8 text; name a text file", error.utf8_error().valid_up_to() + 1)
     })
+}
+
+/// Put `text` into the file at `path`, as a whole or not at all.
+///
+/// # Errors
+/// What the system said.
+pub fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text)?;
+    std::fs::rename(new, path)
 }
 
 /// The error in words, without its number.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! What the kernel half's governor has found out about each policy (`bpf/policy/governor.h`).
 
-use std::mem::size_of;
-
 use anyhow::Context;
 use intf::{OUTCOMES, POLICIES, VERDICTS, vaware_trial};
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::MapCore;
 
+use crate::kernel_map;
 use crate::verdicts::Priors;
 
 /// Outcomes are logarithms to the base of 2, in so many parts.
@@ -60,12 +59,8 @@ impl Trial {
 /// What the kernel said of a map that was there at load.
 pub(crate) fn read(map: &impl MapCore) -> anyhow::Result<Vec<Trial>> {
     let trials = (0..POLICIES.len()).map(|index| {
-        let bytes = map
-            .lookup(&(index as u32).to_ne_bytes(), MapFlags::ANY)?
-            .filter(|bytes| bytes.len() >= size_of::<vaware_trial>())
+        let trial = kernel_map::read(map, index as u32)?
             .with_context(|| format!("policy {} has no trial", POLICIES[index]))?;
-        // SAFETY: the kernel half wrote this very struct, and the length was checked.
-        let trial = unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast::<vaware_trial>()) };
         Trial::from_kernel(index, &trial)
             .with_context(|| format!("the verdict on {} is none", POLICIES[index]))
     });
@@ -79,11 +74,7 @@ pub(crate) fn read(map: &impl MapCore) -> anyhow::Result<Vec<Trial>> {
 pub(crate) fn begin(map: &impl MapCore, priors: Priors) -> anyhow::Result<()> {
     for (index, prior) in priors.into_iter().enumerate() {
         let trial = vaware_trial { verdict: prior, prior, ..vaware_trial::default() };
-        // SAFETY: a struct of integers without padding, borrowed for this call alone.
-        let bytes = unsafe {
-            std::slice::from_raw_parts((&raw const trial).cast::<u8>(), size_of::<vaware_trial>())
-        };
-        map.update(&(index as u32).to_ne_bytes(), bytes, MapFlags::ANY)
+        kernel_map::write(map, index as u32, &trial)
             .with_context(|| format!("telling the governor of {}", POLICIES[index]))?;
     }
     Ok(())

@@ -3,9 +3,9 @@
 //! the same type, in the service's state directory (systemd: `StateDirectory=`).
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use std::{fs, io};
 
 use intf::{OUTCOMES, POLICIES, VAWARE_TRIAL_OPEN, VERDICTS};
 use serde::{Deserialize, Serialize};
@@ -80,10 +80,7 @@ impl Verdicts {
         if known.is_empty() || self.kept == before {
             return Ok(());
         }
-        let text = toml::to_string(&self.kept).map_err(io::Error::other)?;
-        let new = file.with_extension("new");
-        fs::write(&new, text)?;
-        fs::rename(new, file)
+        text_file::replace(file, &toml::to_string(&self.kept).map_err(io::Error::other)?)
     }
 
     /// Sentences about verdicts that are new in `trials`, at `now`.
@@ -138,6 +135,8 @@ fn machine(firmware: &Path, nr_vcpus: usize, announced: Announced) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use probers::hypervisor::Hypervisor;
 
     use super::*;

@@ -7,6 +7,8 @@
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
 
+use probers::vcap::passive::{ProcStat, TimesSource};
+
 use crate::text_file;
 
 /// Before the first comparison: the VM has booted, and the probers know the vCPUs.
@@ -40,22 +42,22 @@ impl Counted {
     /// # Errors
     /// A sentence: this kernel does not count.
     pub fn read() -> Result<Self, String> {
-        let read = |path: &str| {
-            let text = text_file::read(path.as_ref(), PROC_BYTES_MAX);
-            text.map_err(|why| format!("cannot read {path}: {why}"))
-        };
-        Self::parse(&read("/proc/schedstat")?, &read("/proc/stat")?).ok_or_else(|| {
+        let schedstat = text_file::read("/proc/schedstat".as_ref(), PROC_BYTES_MAX)
+            .map_err(|why| format!("cannot read /proc/schedstat: {why}"))?;
+        let times = ProcStat::new(true).read()?;
+        let steal_ns = times.iter().map(|(_, times)| times.stolen_ns).sum();
+        Self::parse(&schedstat, steal_ns).ok_or_else(|| {
             "cannot find run and wait times in /proc/schedstat; please report this kernel".into()
         })
     }
 
     /// From /proc/schedstat (Documentation/scheduler/sched-stats.rst: run time, wait time and time
-    /// slices are the last three of each vCPU's numbers) and /proc/stat.
-    fn parse(schedstat: &str, stat: &str) -> Option<Self> {
+    /// slices are the last three of each vCPU's numbers).
+    fn parse(schedstat: &str, steal_ns: u64) -> Option<Self> {
         let numbers = |line: &str| -> Option<Vec<u64>> {
             line.split_whitespace().skip(1).map(|word| word.parse().ok()).collect()
         };
-        let mut counted = Self::default();
+        let mut counted = Self { steal_ns, ..Self::default() };
         let mut vcpus = 0;
         for line in schedstat.lines().filter(|line| line.starts_with("cpu")) {
             let [.., run_ns, wait_ns, waits] = numbers(line)?[..] else { return None };
@@ -64,9 +66,6 @@ impl Counted {
             counted.waits = counted.waits.wrapping_add(waits);
             vcpus += 1;
         }
-        // user nice system idle iowait irq softirq steal, in 1/100 s
-        let steal = *numbers(stat.lines().find(|line| line.starts_with("cpu "))?)?.get(7)?;
-        counted.steal_ns = steal.saturating_mul(10_000_000);
         (vcpus > 0).then_some(counted)
     }
 
@@ -246,16 +245,13 @@ mod tests {
 
     const SCHEDSTAT: &str = "version 17\ntimestamp 4295\n\
         cpu0 0 0 9 8 7 6 1000 200 30\ndomain0 MC f 1 2 3\ncpu1 0 0 9 8 7 6 2000 300 40\n";
-    const STAT: &str = "cpu  10 0 20 300 4 0 1 7 0 0\ncpu0 1 2 3\n";
 
     #[test]
     fn what_the_kernel_counts_is_summed_over_vcpus() {
         let counted = Counted { run_ns: 3000, wait_ns: 500, waits: 70, steal_ns: 70_000_000 };
-        assert_eq!(Counted::parse(SCHEDSTAT, STAT), Some(counted));
-        for (schedstat, stat) in
-            [("", STAT), ("cpu0 1 2", STAT), ("cpu0 a b c", STAT), (SCHEDSTAT, "")]
-        {
-            assert_eq!(Counted::parse(schedstat, stat), None, "{schedstat} {stat}");
+        assert_eq!(Counted::parse(SCHEDSTAT, 70_000_000), Some(counted));
+        for schedstat in ["", "cpu0 1 2", "cpu0 a b c"] {
+            assert_eq!(Counted::parse(schedstat, 70_000_000), None, "{schedstat}");
         }
     }
 
