@@ -77,8 +77,12 @@ __noinline int governor_end(struct governor_sums *sums, u32 index, u64 epoch)
 	bool on = !(resting >> (index & 63) & 1);
 	struct governed g;
 
-	if (!trial || !sums || index >= VAWARE_NR_POLICIES || !(policies >> index & 1))
+	if (!trial || !sums || index >= VAWARE_NR_POLICIES)
 		return 0;
+	if (!(policies >> index & 1)) { /* who switches it on wants it judged anew */
+		governor_begin(trial);
+		return 0;
+	}
 	if (on && sums->acts[index])
 		trial->acted_epoch = epoch;
 	if (!governor_counts(trial, epoch))

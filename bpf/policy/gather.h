@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Gathering (Gleaner, section 5): work that blocks often keeps to few vCPUs, the open ones, so that
- * those need not be woken so often. Which are open the daemon decides (hints/src/gathering.rs); this
- * is where a task that wakes had better not keep to them.
+ * those need not be woken so often. Which are open the daemon decides (hints/src/gathering.rs);
+ * this is where a task that wakes had better not keep to them.
  */
 #ifndef VAWARE_POLICY_GATHER_H
 #define VAWARE_POLICY_GATHER_H
