@@ -7,14 +7,39 @@
 #include "rwc.bpf.h"
 
 /* A variable, counted down: the verifier would follow each pass of a loop from a known number. */
-u32 cgroup_pull_scan = CGROUP_PULL_SCAN;
+u32 balance_scan = BALANCE_SCAN;
+
+/*
+ * The virtual time which vCPUs have got to where tasks wait: the latest. Each has a clock of its
+ * own that begins anywhere; `base` of struct balance_ctx is where it reads as this one began.
+ */
+static u64 shared_clock;
+
+static u64 shared_clock_of(const struct vcpu_ctx *v)
+{
+	return v->vclock - v->balance.base;
+}
+
+/*
+ * Have the clock of @cpu agree with the others'. Where nobody waits it says nothing of shares: it
+ * follows the one task that runs.
+ */
+static void shared_clock_agree(s32 cpu, struct vcpu_ctx *v, bool long_ago)
+{
+	u64 clock = shared_clock_of(v);
+
+	if (long_ago || !waiting_at(cpu, false))
+		v->balance.base = v->vclock - shared_clock;
+	else if (vtime_before(shared_clock, clock))
+		shared_clock = clock;
+}
 
 /* Return what the runnable tasks of @cpu weigh. Global: the verifier checks it once. */
 __noinline u64 balance_weight(s32 cpu)
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_struct *p;
-	u32 left = cgroup_pull_scan;
+	u32 left = balance_scan;
 	u64 weight = 0;
 
 	if (v && v->run.class != VAWARE_CLASS_NONE && v->run.class != VAWARE_CLASS_BEST_EFFORT)
@@ -30,37 +55,55 @@ __noinline u64 balance_weight(s32 cpu)
 	return weight;
 }
 
-/*
- * Move a task from the queue of @victim to that of @cpu, if that evens what they weigh by what the
- * vCPUs give. Not to run at once: a light one would then get more than its share wherever it goes.
- */
-__noinline int balance_weights(s32 cpu, s32 victim)
+static struct share balance_share(s32 cpu, const struct vcpu_ctx *v)
 {
-	const struct vaware_hints *here = hints_of(cpu), *there = hints_of(victim);
+	const struct vaware_hints *h = hints_of(cpu);
+
+	return (struct share){
+		.weight = balance_weight(cpu),
+		.capacity = h ? h->capacity_1024 : 1024,
+		.clock = shared_clock_of(v),
+	};
+}
+
+/*
+ * Move a task from the queue of @victim to that of @cpu, if shares get evener. It takes along what
+ * it is due, and waits for its turn: a light one would otherwise get more than its share wherever
+ * it goes.
+ */
+__noinline int balance_shares(s32 cpu, s32 victim)
+{
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu), *o = vcpu_ctx_of(victim);
-	u32 capacity = here && there ? here->capacity_1024 : 1;
-	u32 other_capacity = here && there ? there->capacity_1024 : 1;
-	u64 own = balance_weight(cpu), other = balance_weight(victim);
+	struct share here, there;
 	struct task_struct *p;
-	u32 left = cgroup_pull_scan, chance = bpf_get_prandom_u32();
+	u32 left = balance_scan, weight;
 
 	if (!v || !o)
 		return false;
+	here = balance_share(cpu, v);
+	there = balance_share(victim, o);
 	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, false), 0) {
-		const struct task_ctx *t = task_ctx_of(p);
+		struct task_ctx *t = task_ctx_of(p);
 
 		if (!left--)
 			break;
-		if (!t || is_pinned(p) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) ||
-		    !cgroup_pulls(own, capacity, other, other_capacity, task_weight(p, t), chance))
+		if (!t || t->vcpu != (u32)victim || is_pinned(p) ||
+		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
+		weight = task_weight(p, t);
+		if (!cgroup_pulls(&here, &there, weight))
+			continue;
+		t->vtime = vtime_rebase(t->vtime, o->balance.base, v->balance.base);
+		t->vcpu = cpu;
+		enter_shared(t, v, weight);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
-					   vtime_rebase(p->scx.dsq_vtime, o->vclock, v->vclock));
+					   vtime_deadline(t->vtime, weight, SLICE_NS));
 		waiting_set(cpu, false);
 		if (scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, vcpu_dsq(cpu, false), 0)) {
 			count(VAWARE_DISPATCH_BALANCE);
 			return true;
 		}
+		break; /* it runs there, or sleeps */
 	}
 	return false;
 }
@@ -73,17 +116,14 @@ static bool held_up(s32 cpu, u64 now)
 	return v && (v->run.class == VAWARE_CLASS_NONE || vcpu_preempted(cpu, now));
 }
 
-__noinline int balance_look(s32 cpu, u64 now)
+/* Take from the next queue where work waits, or bring from there into @cpu's own. */
+static bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u32 victim, waiting, own_waiting;
 	struct task_struct *head;
 	s32 offset;
 	u64 dsq_id;
 
-	if (!v || rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
-		return false;
-	v->balance.next_ns = now + BALANCE_INTERVAL_NS;
 	offset = waiting_next(v->balance.cursor + 1, 0, nr_vcpus, false);
 	if (offset < 0)
 		return false;
@@ -96,7 +136,7 @@ __noinline int balance_look(s32 cpu, u64 now)
 	if (!waiting)
 		return false;
 	if (cgroups_in_use && !held_up(victim, now)) {
-		balance_weights(cpu, victim);
+		balance_shares(cpu, victim);
 		return false;
 	}
 	own_waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
@@ -106,4 +146,24 @@ __noinline int balance_look(s32 cpu, u64 now)
 		return false;
 	count(VAWARE_DISPATCH_BALANCE);
 	return true;
+}
+
+__noinline int balance_look(s32 cpu, u64 now)
+{
+	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
+	bool long_ago, taken;
+
+	if (!v || rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
+		return false;
+	if (!cgroups_in_use) {
+		v->balance.next_ns = now + BALANCE_INTERVAL_NS;
+		return balance_next(cpu, v, now);
+	}
+	long_ago = !time_before(now, v->balance.next_ns + BALANCE_FORGET_NS);
+	v->balance.next_ns = now + BALANCE_SHARES_NS;
+	if (long_ago)
+		shared_clock_agree(cpu, v, true);
+	taken = balance_next(cpu, v, now);
+	shared_clock_agree(cpu, v, false);
+	return taken;
 }

@@ -35,6 +35,7 @@ struct account_ctx {
 /* balance.bpf.c: one that looks into another vCPU's queue now and then, in turns. */
 struct look_ctx {
 	u64 next_ns; /* when to look again */
+	u64 base;    /* what the clock read as the shared one began */
 	u32 cursor;
 };
 

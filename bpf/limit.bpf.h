@@ -64,7 +64,7 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
 			     const struct vcpu_ctx *v, u64 now)
 {
 	if (t->cgroup.held_ns) {
-		t->vtime = vtime_enter(t->vtime, v->vclock);
+		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
 		t->cgroup.held_ns = 0;
 		t->queued_ns = 0; /* it did not wait for a vCPU */
 	}

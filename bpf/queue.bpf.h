@@ -31,6 +31,14 @@ static inline void carry_vtime(struct task_ctx *t, s32 cpu, const struct vcpu_ct
 	t->vcpu = cpu;
 }
 
+/* Bound the virtual time of @t, a task of @weight, in the queue of @v, where cgroups have shares.
+ */
+static inline void enter_shared(struct task_ctx *t, const struct vcpu_ctx *v, u32 weight)
+{
+	t->vtime = vtime_enter(t->vtime, v->vclock, t->burst_ns ? LAG_SHARES_MAX_NS : LAG_MAX_NS);
+	t->vtime = vtime_bound(t->vtime, v->vclock, weight);
+}
+
 /*
  * Begin the wait of @p for vCPU @cpu: carry its virtual time over to that vCPU's clock. Return the
  * deadline by which it is queued.
@@ -39,11 +47,12 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 			     u64 now)
 {
 	carry_vtime(t, cpu, v);
-	t->vtime = vtime_enter(t->vtime, v->vclock);
 	t->queued_ns = now;
 	if (cgroups_in_use) {
 		cgroup_count(p, t);
-		t->vtime = vtime_bound(t->vtime, v->vclock, task_weight(p, t));
+		enter_shared(t, v, task_weight(p, t));
+	} else {
+		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
 	}
 	if (!is_rcu_reader(p))
 		return vtime_deadline(t->vtime, task_weight(p, t), SLICE_NS);

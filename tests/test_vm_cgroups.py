@@ -27,7 +27,7 @@ def used(vm, *groups, seconds=MEASURE_S):
     return json.loads(done.output.splitlines()[-1])
 
 
-def expect_shares(got, error=0.05, floor=VCPUS / 25, **due):
+def expect_shares(got, error=0.05, floor=VCPUS / 20, **due):
     """Fail unless each group used its part of the vCPUs, by weights."""
     for name, weight in due.items():
         ideal = VCPUS * weight / sum(due.values())
@@ -40,7 +40,7 @@ def test_weights_of_two_are_shares(vm):
 
 def test_weights_of_three_that_differ_much_are_shares(vm):
     got = used(vm, "a:weight=10,spin=4", "b:weight=100,spin=5", "c:weight=1000,spin=6")
-    expect_shares(got, floor=VCPUS / 8, a=1, b=10, c=100)
+    expect_shares(got, a=1, b=10, c=100)
 
 
 def test_weights_change_while_tasks_run(vm):
@@ -60,7 +60,7 @@ def test_weights_compound_over_three_levels(vm):
     )
     ideal = {"a": 2, "b": 2, "a/x": 1.5, "a/y": 0.5, "a/x/p": 0.5, "a/x/q": 1.0}
     for name, due in ideal.items():
-        assert got[name] == pytest.approx(due, rel=0.05, abs=VCPUS / 25), got
+        assert got[name] == pytest.approx(due, rel=0.05, abs=VCPUS / 20), got
 
 
 def test_many_tasks_get_no_more_than_few(vm):

@@ -11,6 +11,7 @@
 
 #include "../intf.h"
 #include "tunables.h"
+#include "vtime.h"
 
 /* One that neither favors nor holds back a task. */
 #define CGROUP_SCALE_ONE (1ULL << 16)
@@ -97,21 +98,31 @@ static inline u32 cgroup_task_weight(u32 weight, u64 scale)
 	return scaled ? scaled : 1;
 }
 
-/*
- * Return true if a vCPU where tasks of @own weight are runnable, with @own_capacity, should take a
- * task of @weight from where there are @other in all, with @other_capacity. Where that would turn
- * the difference round, it happens in so many of the cases (@chance is one of 65536) that on
- * average it evens out: no arrangement stays for ever.
- */
-static inline bool cgroup_pulls(u64 own, u32 own_capacity, u64 other, u32 other_capacity,
-				u64 weight, u32 chance)
-{
-	u64 here = own * (other_capacity ? other_capacity : 1);
-	u64 there = other * (own_capacity ? own_capacity : 1);
+/* What the tasks of a vCPU share. */
+struct share {
+	u64 weight;   /* of all that are runnable */
+	u32 capacity; /* of the vCPU: more is faster */
+	u64 clock;    /* virtual time that they have got to, by the clock that vCPUs share */
+};
 
-	return there > here &&
-	       (there - here) * 65536 >
-		       weight * (other_capacity ? other_capacity : 1) * (chance & 65535);
+/*
+ * Return true if a vCPU that has @here should take a task of @weight from where there is @there.
+ * At once if it evens out what a vCPU's capacity is shared among. If that is as uneven afterwards,
+ * when the task has fallen behind by a slice, so that it goes round. When it gets more uneven,
+ * which may still be the only way to share alike, when it is behind by some slices.
+ */
+static inline bool cgroup_pulls(const struct share *here, const struct share *there, u32 weight)
+{
+	u64 after = (here->weight + weight) * there->capacity;
+	u64 before = there->weight * here->capacity;
+	s64 ahead = here->clock - there->clock;
+	u64 slice = vtime_of_run(SLICE_NS, weight);
+
+	if (after + after / 16 < before)
+		return true;
+	if (after > before + before / 16)
+		slice *= BALANCE_UNEVEN_SLICES;
+	return ahead > 0 && (u64)ahead >= slice;
 }
 
 /* cpu.max of a cgroup. */

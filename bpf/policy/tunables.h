@@ -46,8 +46,11 @@
 /* A backlog that has been empty for so long is not looked at any more. */
 #define LIMIT_FORGET_NS NS_PER_S
 
-/* Tasks in a queue that a busy vCPU adds up before it pulls one. */
-#define CGROUP_PULL_SCAN 16
+/* Tasks in a queue that a busy vCPU adds up, and among which it looks for one to pull. */
+#define BALANCE_SCAN 16
+
+/* Slices by which a task is behind before it goes where weights get more uneven by it. */
+#define BALANCE_UNEVEN_SLICES 4
 
 /* A slice while others wait: EEVDF's order of size, so that nobody waits longer than there. */
 #define SLICE_NS (3 * NS_PER_MS)
@@ -85,6 +88,20 @@
 
 /* How often a busy vCPU looks into one other queue. */
 #define BALANCE_INTERVAL_NS (20 * NS_PER_MS)
+
+/*
+ * The same where cgroups have shares: as often as those are computed. A vCPU that has not looked
+ * for BALANCE_FORGET_NS more was idle or alone, or stopped: its clock is set anew.
+ */
+#define BALANCE_SHARES_NS CGROUP_PASS_NS
+#define BALANCE_FORGET_NS (128 * NS_PER_MS)
+
+/*
+ * Virtual time by which a task that has not slept may be behind its queue: what it was due where it
+ * waited before. More than two vCPUs drift apart between two looks, with a task of a tenth of the
+ * usual weight.
+ */
+#define LAG_SHARES_MAX_NS (128 * NS_PER_MS)
 
 /* A queue whose head has waited this long is stuck: its vCPU is stopped or held up. */
 #define STUCK_NS (24 * NS_PER_MS)

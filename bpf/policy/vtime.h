@@ -33,11 +33,11 @@ static inline u64 vtime_rebase(u64 vtime, u64 from, u64 to)
 
 /*
  * Return the virtual time with which a task enters a queue whose clock reads @vclock: its own, but
- * not further behind than LAG_MAX_NS, lest a long sleep buys a long turn.
+ * not further behind than @lag_max: after a sleep LAG_MAX_NS, lest a long one buys a long turn.
  */
-static inline u64 vtime_enter(u64 vtime, u64 vclock)
+static inline u64 vtime_enter(u64 vtime, u64 vclock, u64 lag_max)
 {
-	u64 earliest = vclock - LAG_MAX_NS;
+	u64 earliest = vclock - lag_max;
 
 	return vtime_before(vtime, earliest) ? earliest : vtime;
 }

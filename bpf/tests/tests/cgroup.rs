@@ -5,6 +5,7 @@ use policy_tests::*;
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
+const SLICE_NS: u64 = 3 * MS;
 const NICE_0: u64 = 100 * WEIGHT_PARTS as u64;
 const DEFAULT_SHARES: u64 = 1024 << 10;
 
@@ -120,28 +121,30 @@ proptest! {
     }
 
     #[test]
-    fn a_pull_is_from_the_heavier_vcpu(
-        own in 0..1u64 << 35, other in 0..1u64 << 35, weight in 1..1u64 << 31,
-        capacities in (1..=1024u32, 1..=1024u32), chance in 0..65536u32,
+    fn a_pull_evens_weights_or_pays_what_is_due(
+        weights in (0..1u64 << 35, 0..1u64 << 35), capacities in (1..=1024u32, 1..=1024u32),
+        weight in 1..1u32 << 31, ahead in -(1i64 << 40)..1i64 << 40,
     ) {
-        let (here, there) = capacities;
-        let lead = i128::from(other) * i128::from(here) - i128::from(own) * i128::from(there);
-        let pulls = pure!(cgroup_pulls(own, here, other, there, weight, chance));
-        if lead <= 0 {
-            prop_assert!(!pulls);
-        }
-        if lead >= i128::from(weight) * i128::from(there) {
-            prop_assert!(pulls, "it evens what they weigh");
-        }
+        let here = share { weight: weights.0, capacity: capacities.0, clock: ahead as u64 };
+        let there = share { weight: weights.1, capacity: capacities.1, clock: 0 };
+        let after = u128::from(here.weight + u64::from(weight)) * u128::from(there.capacity);
+        let before = u128::from(there.weight) * u128::from(here.capacity);
+        let due = ahead > 0 && ahead as u64 >= pure!(vtime_of_run(SLICE_NS, weight));
+        let pulls = pure!(cgroup_pulls(&here, &there, weight));
+        prop_assert!(!pulls || after < before || due);
+        prop_assert!(pulls || after * 17 / 16 >= before);
     }
 
     #[test]
-    fn pulls_even_out_on_average(own in 0..1u64 << 30, weight in 1..1u64 << 30, part in 0..65536u64) {
-        let other = own + ((weight * part) >> 16);
-        let pulls = (0..65536).step_by(64)
-            .filter(|chance| pure!(cgroup_pulls(own, 1, other, 1, weight, *chance)))
-            .count() as f64;
-        prop_assert!((pulls / 1024.0 - (other - own) as f64 / weight as f64).abs() < 0.01);
+    fn what_evens_weights_is_not_taken_back(
+        weights in (0..1u64 << 35, 0..1u64 << 35), weight in 1..1u32 << 31,
+    ) {
+        let vcpu = |weight| share { weight, capacity: 1024, clock: 0 };
+        let (here, there) = (vcpu(weights.0), vcpu(weights.1));
+        if there.weight >= u64::from(weight) && pure!(cgroup_pulls(&here, &there, weight)) {
+            let (here, there) = (vcpu(here.weight + u64::from(weight)), vcpu(there.weight - u64::from(weight)));
+            prop_assert!(!pure!(cgroup_pulls(&there, &here, weight)));
+        }
     }
 
     #[test]
