@@ -12,7 +12,7 @@ s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task
 	if (!t)
 		return -ENOMEM;
 	/* Where the same programs are attached again, it has been here before. */
-	*t = (struct task_ctx){};
+	*t = (struct task_ctx){ .cgroup.may_be_held = args->fork };
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
 		cgroup_join(t, args->cgroup);
 	return 0;

@@ -60,13 +60,14 @@ __noinline int limit_owe(const struct cgroup_task *c, struct limit_vcpu *l, u64 
 }
 
 /*
- * Return true if @p is never held: others wait for it, or it is about to stop by itself. (A held
- * lock cannot be seen.)
+ * Return true if @p is not held now: others wait for it, or may wait for a lock of the kernel that
+ * it has, or it is about to stop by itself.
  */
-static bool limit_exempts(const struct task_struct *p)
+static bool limit_exempts(const struct task_struct *p, const struct task_ctx *t)
 {
-	return (p->flags & (PF_EXITING | PF_KTHREAD)) || p->ptrace || (p->jobctl & JOBCTL_WANTED) ||
-	       (p->pending.signal.sig[0] & SIGKILL_BIT) || is_rcu_reader(p);
+	return !t->cgroup.may_be_held || (p->flags & (PF_EXITING | PF_KTHREAD)) || p->ptrace ||
+	       (p->jobctl & JOBCTL_WANTED) || (p->pending.signal.sig[0] & SIGKILL_BIT) ||
+	       is_rcu_reader(p);
 }
 
 /*
@@ -98,7 +99,7 @@ __noinline u32 limit_holder(struct task_struct *p __arg_trusted)
 	struct cgroup_ctx *g = t ? cgroup_of(&t->cgroup) : NULL;
 	u32 number = g ? g->limiter : 0, level;
 
-	if (!number || limit_exempts(p))
+	if (!t || !number || limit_exempts(p, t))
 		return 0;
 	bpf_for (level, 0, CGROUP_LEVELS) {
 		g = number ? cgroup_at(number) : NULL;
@@ -139,7 +140,7 @@ __noinline int limit_release(u32 number, bool over)
 
 		if (!looks-- || !releases)
 			break;
-		if (!v || !t || (over && !limit_exempts(p) && waited_ns(p) < LIMIT_AGED_NS))
+		if (!v || !t || (over && !limit_exempts(p, t) && waited_ns(p) < LIMIT_AGED_NS))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
 					   vtime_deadline(v->vclock, task_weight(p, t), SLICE_NS));

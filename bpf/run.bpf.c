@@ -119,7 +119,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (cgroups_in_use) {
 		cgroup_count(p, t);
 		v->run.weight = task_weight(p, t);
-		if (limit_holds(p)) {
+		if (limit_tick(p, t)) {
 			scx_bpf_task_set_slice(p, 0);
 			return;
 		}
@@ -164,6 +164,8 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (!runnable && task_sleeps(p)) {
 		if (blocking_measured())
 			blocking_slept(t->burst_ns);
+		if (cgroups_in_use)
+			limit_sleep(p, t);
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;

@@ -11,7 +11,9 @@
 
 #define SCHED_IDLE 5 /* include/uapi/linux/sched.h */
 
-#define TASK_RUNNING 0 /* include/linux/sched.h */
+/* include/linux/sched.h */
+#define TASK_RUNNING 0
+#define TASK_UNINTERRUPTIBLE 2
 
 /* Return true if @p, which leaves its vCPU and wants to run no more, does so to sleep. */
 static inline bool task_sleeps(const struct task_struct *p)

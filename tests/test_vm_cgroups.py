@@ -96,6 +96,16 @@ def test_limits_of_all_levels_hold(vm):
     assert got["a/c"] == pytest.approx(0.2, rel=0.1), got
 
 
+def test_many_tasks_below_a_small_limit_are_no_stall(vm):
+    """Each moves itself, and is soon over the limit with a lock that the next one waits for.
+
+    Longer than a held task waits for its turn; the scheduler's fixture looks for complaints.
+    """
+    got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=14)
+    assert got["a"] < 0.03, got
+    assert got["b"] > 1.9, got
+
+
 def test_cgroups_come_go_and_change_under_load(vm):
     done = vm.run(tool("cgroup_churn.py", 6), 6 + LIMIT_S)
     assert done.rc == 0, done.output

@@ -72,6 +72,7 @@ struct sigpending {
 struct task_struct {
 	unsigned int ptrace;
 	unsigned long jobctl;
+	u64 utime;
 	struct sigpending pending;
 	unsigned int __state;
 	u32 flags;
