@@ -39,6 +39,8 @@ static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cp
 		v->account.run_ns = 0;
 		v->account.steal_ns = 0;
 	}
+	if (cgroups_in_use && elapsed_ns > run_ns)
+		cgroup_met(&t->cgroup, 0, 0, elapsed_ns - run_ns);
 	if (s) {
 		s->stolen_ns += elapsed_ns - run_ns;
 		if (account_normal(class))

@@ -122,6 +122,16 @@ static void cgroup_set(struct cgroup *cgrp)
 	cgroup_changed(g);
 }
 
+/* Begin to add up what the tasks of @cgrp meet. */
+static void cgroup_begin_sums(const struct cgroup *cgrp, u32 number)
+{
+	const struct kernfs_node *kn = BPF_CORE_READ(cgrp, kn);
+	struct vaware_cgroup *sums = cgroup_sums_at(number);
+
+	if (sums && kn)
+		*sums = (struct vaware_cgroup){ .id = BPF_CORE_READ(kn, id) };
+}
+
 /* Return the number of an entry for @cgrp; 0: there is none left. */
 static u32 cgroup_take_entry(const struct cgroup *cgrp, u32 parent)
 {
@@ -186,6 +196,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(vaware_cgroup_init, struct cgroup *cgrp,
 		n->number = at;
 		return 0;
 	}
+	cgroup_begin_sums(cgrp, n->number);
 	err = limit_init(n->number);
 	if (!err)
 		cgroup_changed(cgroup_at(n->number));
@@ -196,9 +207,12 @@ void BPF_STRUCT_OPS(vaware_cgroup_exit, struct cgroup *cgrp)
 {
 	struct cgroup_number *n = bpf_cgrp_storage_get(&cgroup_numbers, cgrp, 0, 0);
 	struct cgroup_ctx *g = n && n->owned ? cgroup_at(n->number) : NULL;
+	struct vaware_cgroup *sums = n ? cgroup_sums_at(n->number) : NULL;
 
 	if (!g)
 		return;
+	if (sums)
+		sums->id = 0;
 	g->generation++;
 	g->used = 0;
 	g->cgroup = 0;

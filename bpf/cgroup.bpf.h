@@ -61,6 +61,18 @@ struct {
 	__type(value, struct cgroup_ctx);
 } cgroups SEC(".maps") __weak;
 
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CGROUPS_MAX);
+	__type(key, u32);
+	__type(value, struct vaware_cgroup);
+} cgroup_sums SEC(".maps") __weak;
+
+static inline struct vaware_cgroup *cgroup_sums_at(u32 number)
+{
+	return bpf_map_lookup_elem(&cgroup_sums, &number);
+}
+
 /* Entry 0 is the root's. */
 static inline struct cgroup_ctx *cgroup_at(u32 number)
 {
@@ -106,6 +118,21 @@ static inline void cgroup_uncount(struct task_ctx *t)
 {
 	if (t->cgroup.counted)
 		cgroup_recount(&t->cgroup, 0);
+}
+
+/* Add to what the tasks of a cgroup met. */
+static inline void cgroup_met(const struct cgroup_task *c, u64 wait_ns, u64 held_ns, u64 stolen_ns)
+{
+	struct vaware_cgroup *sums = cgroup_sums_at(c->number);
+
+	if (!sums || !cgroup_of(c))
+		return;
+	if (wait_ns)
+		__sync_fetch_and_add(&sums->wait_ns, wait_ns);
+	if (held_ns)
+		__sync_fetch_and_add(&sums->held_ns, held_ns);
+	if (stolen_ns)
+		__sync_fetch_and_add(&sums->stolen_ns, stolen_ns);
 }
 
 static inline bool in_idle_cgroup(const struct task_struct *p)

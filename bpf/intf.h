@@ -278,6 +278,17 @@ struct vaware_inactive_period {
 	u32 source; /* enum vaware_steal_source */
 };
 
+/*
+ * What the tasks of one cgroup met, those of cgroups below it left out: map `cgroup_sums`. Counted
+ * while any cgroup has a weight, a limit or cpu.idle.
+ */
+struct vaware_cgroup {
+	u64 id;	       /* the kernel's number: its inode in cgroupfs; 0: no cgroup has the entry */
+	u64 wait_ns;   /* waits for a vCPU */
+	u64 held_ns;   /* held by a limit (cpu.max), summed over tasks */
+	u64 stolen_ns; /* steal time while they ran */
+};
+
 /* Argument of the vaware_read_clocks program: the kernel's clocks, read together. */
 struct vaware_clock {
 	u64 jiffies;

@@ -65,6 +65,7 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
 {
 	if (t->cgroup.held_ns) {
 		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
+		cgroup_met(&t->cgroup, 0, time_delta(now, t->cgroup.held_ns), 0);
 		t->cgroup.held_ns = 0;
 		t->queued_ns = 0; /* it did not wait for a vCPU */
 	}

@@ -22,6 +22,8 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 		return;
 	wait_ns = time_delta(now, t->queued_ns);
 	t->queued_ns = 0;
+	if (cgroups_in_use)
+		cgroup_met(&t->cgroup, wait_ns, 0, 0);
 	if (!s)
 		return;
 	if (t->bvs.predicted_ns) {

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guest_scheduler import ALL_KERNELS, LIMIT_S, on_kernels, tool
+from guest_scheduler import ALL_KERNELS, LIMIT_S, METRICS, on_kernels, tool, value_if_known
 
 pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
 VCPUS = 4
@@ -104,6 +104,29 @@ def test_many_tasks_below_a_small_limit_are_no_stall(vm):
     got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=14)
     assert got["a"] < 0.03, got
     assert got["b"] > 1.9, got
+
+
+def test_metrics_tell_which_pod_suffers(vm):
+    """Laid out as by kubelet: one pod is held by its limit, one waits for vCPUs, one is idle."""
+    pods = (
+        "kubepods:weight=100",
+        "kubepods/burstable:weight=50",
+        "kubepods/burstable/held:max=20000/100000,spin=2",
+        "kubepods/burstable/waits:weight=20,spin=8",
+        "kubepods/besteffort:weight=1",
+    )
+    done = vm.run(f"{tool('cgroups.py', 4, *pods)} & sleep 4; {METRICS}; wait", LIMIT_S)
+    assert done.rc == 0, done.output
+
+    def told_s(what, pod):
+        series = f'scx_vaware_cgroup_{what}_seconds_total{{cgroup="/kubepods/{pod}"}}'
+        return value_if_known(done.output, series)
+
+    # In 3 s or more two tasks that have a tenth of a vCPU each, and eight that share four.
+    assert told_s("held", "burstable/held") > 3, done.output
+    assert told_s("wait", "burstable/waits") > 8, done.output
+    assert told_s("held", "burstable/waits") == 0, done.output
+    assert told_s("wait", "besteffort") is None, done.output
 
 
 def test_cgroups_come_go_and_change_under_load(vm):

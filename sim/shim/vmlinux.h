@@ -187,7 +187,12 @@ struct cgroup_subsys_state {
 	u32 flags;
 };
 
+struct kernfs_node {
+	u64 id;
+};
+
 struct cgroup {
+	struct kernfs_node *kn;
 	struct cgroup_subsys_state *subsys[1];
 	int level;
 };

@@ -12,6 +12,7 @@ use anyhow::Context;
 use libbpf_rs::{MapHandle, libbpf_sys};
 
 use crate::activity::{self, Activity};
+use crate::cgroups::{self, Cgroup};
 use crate::stats::{self, Stats};
 use crate::trials::{self, Trial};
 
@@ -23,6 +24,7 @@ pub struct Counters {
     pub(crate) stats: MapHandle,
     pub(crate) activity: MapHandle,
     pub(crate) trials: MapHandle,
+    pub(crate) cgroups: MapHandle,
     pub(crate) nr_vcpus: u32,
     /// The programs by name.
     pub(crate) programs: Vec<(String, OwnedFd)>,
@@ -53,6 +55,14 @@ impl Counters {
     /// What the kernel said of a map that was there at load.
     pub fn trials(&self) -> anyhow::Result<Vec<Trial>> {
         trials::read(&self.trials)
+    }
+
+    /// What the tasks of the cgroups met that waited longest.
+    ///
+    /// # Errors
+    /// What the kernel said of a map that was there at load.
+    pub fn cgroups(&self) -> anyhow::Result<Vec<Cgroup>> {
+        cgroups::read(&self.cgroups)
     }
 
     /// Run time and runs of each program, if the kernel measures them (`kernel.bpf_stats_enabled`).

@@ -5,6 +5,9 @@ use std::mem::size_of;
 
 use libbpf_rs::{MapCore, MapFlags};
 
+/// Entries that are read in one call.
+const BATCH: u32 = 4096;
+
 /// A struct of which any bytes are a value.
 ///
 /// # Safety
@@ -21,6 +24,7 @@ pub(crate) unsafe trait ToKernel: Copy {}
 unsafe impl FromKernel for intf::vaware_stats {}
 unsafe impl FromKernel for intf::vaware_activity {}
 unsafe impl FromKernel for intf::vaware_trial {}
+unsafe impl FromKernel for intf::vaware_cgroup {}
 
 // SAFETY: the same, ordered so that none needs padding.
 unsafe impl ToKernel for intf::vaware_hints {}
@@ -32,9 +36,22 @@ unsafe impl ToKernel for intf::vaware_trial {}
 /// What the kernel said.
 pub(crate) fn read<T: FromKernel>(map: &impl MapCore, key: u32) -> libbpf_rs::Result<Option<T>> {
     let bytes = map.lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
-    let bytes = bytes.filter(|bytes| bytes.len() >= size_of::<T>());
-    // SAFETY: any bytes are a `T`, and the length was checked.
-    Ok(bytes.map(|bytes| unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) }))
+    Ok(bytes.as_deref().and_then(from_bytes))
+}
+
+/// All entries of `map`, in a few calls of the kernel.
+///
+/// # Errors
+/// What the kernel said.
+pub(crate) fn read_all<T: FromKernel>(map: &impl MapCore) -> libbpf_rs::Result<Vec<T>> {
+    let entries = map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)?;
+    Ok(entries.filter_map(|(_, bytes)| from_bytes(&bytes)).collect())
+}
+
+fn from_bytes<T: FromKernel>(bytes: &[u8]) -> Option<T> {
+    // SAFETY: any bytes are a `T`, and the length is checked.
+    (bytes.len() >= size_of::<T>())
+        .then(|| unsafe { std::ptr::read_unaligned(bytes.as_ptr().cast()) })
 }
 
 /// Put `value` into the entry `key` of `map`.

@@ -5,6 +5,7 @@
 pub mod activity;
 pub mod backoff;
 pub mod bans;
+pub mod cgroups;
 pub mod config;
 pub mod control;
 pub mod counters;

@@ -2,8 +2,9 @@
 //! Metrics for Prometheus: a [`Sample`] in, a page of text out. Nothing here reads a map or a file.
 //!
 //! Names and units follow <https://prometheus.io/docs/practices/naming/>. No label has more values
-//! than there are vCPUs, and a page never has more than [`MAX_SERIES`] series.
+//! than there are vCPUs, or than cgroups are shown, and a page never has more than [`MAX_SERIES`] series.
 
+mod cgroups;
 mod cost;
 mod health;
 mod page;
@@ -20,6 +21,7 @@ use prometheus_client::registry::Registry;
 
 use crate::activity::Activity;
 use crate::bans::Bans;
+use crate::cgroups::Cgroup;
 use crate::config::Config;
 use crate::health::Report;
 use crate::stats::Stats;
@@ -77,6 +79,8 @@ pub struct Sample {
     pub stats: Option<Stats>,
     /// What was found out about each policy; empty while the kernel half is not loaded.
     pub trials: Vec<Trial>,
+    /// The cgroups whose tasks waited longest; empty where no cgroup has a weight, limit or `cpu.idle`.
+    pub cgroups: Vec<Cgroup>,
     /// What the vCPUs have been doing, by number; empty while the kernel half is not loaded.
     pub activity: Vec<Activity>,
     pub bans: Bans,
@@ -129,6 +133,7 @@ impl Collector for Own {
         health::encode(sample, &mut page)?;
         scheduling::encode(sample, &mut page)?;
         policies::encode(sample, &mut page)?;
+        cgroups::encode(sample, &mut page)?;
         cost::encode(sample, &mut page)?;
         vcpus::encode(sample, &mut page)?;
         page.finish()
@@ -194,6 +199,7 @@ mod tests {
             "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"wins\"} 1.0",
             "scx_vaware_policy_verdict{policy=\"ivh\",verdict=\"open\"} 0.0",
             "scx_vaware_kicks_total 4006.0",
+            "scx_vaware_cgroup_held_seconds_total{cgroup=\"/kubepods/pod1\"} 2.0",
             "# UNIT scx_vaware_vcpu_steal_seconds seconds",
             "scx_vaware_vcpu_steal_seconds_total{cpu=\"2\",state=\"waking\"} 20.0",
             "scx_vaware_vcpu_preemptions_total{cpu=\"2\"} 40002.0",

@@ -373,6 +373,7 @@ impl<'a> Scheduler<'a> {
             stats: MapHandle::try_from(&self.skel.maps.vcpu_stats)?,
             activity: MapHandle::try_from(&self.skel.maps.vcpu_activity)?,
             trials: MapHandle::try_from(&self.skel.maps.policy_trials)?,
+            cgroups: MapHandle::try_from(&self.skel.maps.cgroup_sums)?,
             nr_vcpus: self.vcpus.nr_ids(),
             programs: programs.collect::<std::io::Result<_>>()?,
         })

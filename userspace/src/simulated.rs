@@ -10,6 +10,7 @@ use probers::vcpus::Vcpus;
 
 use crate::activity::Activity;
 use crate::bans::Ban;
+use crate::cgroups::Cgroup;
 use crate::config::Config;
 use crate::health::{Report, State};
 use crate::metrics::{Cost, Sample};
@@ -39,6 +40,12 @@ pub fn sample(nr_vcpus: u32) -> Sample {
         },
         stats: Some(Stats { vcpus: all.iter().copied().map(stats).collect() }),
         trials: trials(),
+        cgroups: vec![Cgroup {
+            path: "/kubepods/pod1".into(),
+            waited: Duration::from_secs(3),
+            held: Duration::from_secs(2),
+            stolen: Duration::from_secs(1),
+        }],
         activity: all.iter().copied().map(activity).collect(),
         bans: all.into_iter().map(|vcpu| (vcpu, ban(vcpu))).collect(),
         snapshot: Some(Arc::new(snapshot(nr_vcpus))),

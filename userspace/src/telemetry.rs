@@ -186,6 +186,7 @@ impl Telemetry {
         if let Some(counters) = &counters {
             sample.stats = counters.stats().ok();
             sample.trials = counters.trials().unwrap_or_default();
+            sample.cgroups = counters.cgroups().unwrap_or_default();
             sample.activity = counters.activity().unwrap_or_default();
             sample.cost.programs = counters.programs();
         }
@@ -218,6 +219,7 @@ impl Telemetry {
             health,
             stats: None,
             trials: Vec::new(),
+            cgroups: Vec::new(),
             activity: Vec::new(),
             bans: board.bans.clone(),
             snapshot: board.snapshot.clone().filter(|_| board.snapshot_at.elapsed() <= STALE),
