@@ -101,7 +101,7 @@ def test_many_tasks_below_a_small_limit_are_no_stall(vm):
 
     Longer than a held task waits for its turn; the scheduler's fixture looks for complaints.
     """
-    got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=14)
+    got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=12)
     assert got["a"] < 0.03, got
     assert got["b"] > 1.9, got
 

@@ -22,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 SETTLED_S = 1
+JOIN_S = 20
 NAP_S = 0.002
 
 
@@ -58,6 +59,15 @@ def write(folder: Path, settings: dict[str, str], prefix: str) -> None:
             (folder / f"cpu.{name}").write_text(value.replace("/", " "))
 
 
+def wait_until_joined(groups: dict[str, dict[str, str]], tasks: int) -> None:
+    """Wait until all tasks have moved to their groups: each waits for the others, in the kernel."""
+    until = time.monotonic() + JOIN_S
+    while sum(len((ROOT / path / "cgroup.procs").read_text().split()) for path in groups) < tasks:
+        if time.monotonic() > until:
+            sys.exit(f"not all tasks were in their cgroups after {JOIN_S} s")
+        time.sleep(0.1)
+
+
 def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, float]:
     """The vCPUs that each group used."""
     tasks = []
@@ -71,6 +81,7 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
             for kind in ("spin", "nap"):
                 for _ in range(int(settings.get(kind, 0))):
                     tasks.append(start(ROOT / path, kind == "nap"))
+        wait_until_joined(groups, len(tasks))
         for path, settings in groups.items():
             write(ROOT / path, settings, "later.")
         time.sleep(SETTLED_S)
