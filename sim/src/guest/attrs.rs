@@ -137,7 +137,7 @@ fn lock_home(t: TaskId) -> VcpuId {
 
 /// Move `t`, which waits on `from`, whose lock is held, to a vCPU where it may run; the lock is
 /// dropped (move_queued_task).
-fn move_queued(t: TaskId, from: VcpuId) {
+pub fn move_queued(t: TaskId, from: VcpuId) {
     let waits = sim(|s| s.tasks[t].waits_since);
     deactivate(t, from, 0);
     let to = sim(|s| {
@@ -224,7 +224,6 @@ fn take_down(v: VcpuId) {
     if !may {
         return;
     }
-    notify(Callback::CpuOffline, v);
     lock(Lock::Rq(v));
     let running = sim(|s| {
         s.update_clock(v);
@@ -239,6 +238,8 @@ fn take_down(v: VcpuId) {
     if let Some(t) = running {
         evict_from(v, t);
     }
+    // Last, as in sched_cpu_deactivate().
+    notify(Callback::CpuOffline, v);
 }
 
 /// Move what waits in the own queues of `v`, which goes offline, elsewhere. Its lock is held, and is

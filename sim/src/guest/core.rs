@@ -185,10 +185,20 @@ fn leave_wakeup_to(cpu: VcpuId, t: TaskId) {
 /// Activate what was left to `cpu`, the present one (sched_ttwu_pending).
 pub fn activate_left(cpu: VcpuId) {
     while let Some(t) = sim(|s| s.vcpu(cpu).woken.pop_front()) {
-        // The vCPU may have gone, or the affinity have changed (migration_cpu_stop).
-        let to = sim(|s| s.allowed_or_fallback(t, cpu));
-        sim(|s| s.task(t).cpu = to);
-        activate_woken(t, to, 0);
+        activate_woken(t, cpu, 0);
+        // The vCPU may have gone, or the affinity have changed: then it is moved, but queued first
+        // where it was sent (migration_cpu_stop).
+        lock(Lock::Rq(cpu));
+        let misplaced = sim(|s| {
+            s.update_clock(cpu);
+            let task = &s.tasks[t];
+            task.on_rq && task.cpu == cpu && s.is_misplaced(t, cpu)
+        });
+        if misplaced {
+            super::attrs::move_queued(t, cpu);
+        } else {
+            unlock_rq(cpu);
+        }
     }
 }
 
