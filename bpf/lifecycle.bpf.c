@@ -59,32 +59,27 @@ void BPF_STRUCT_OPS(vaware_cpu_release, s32 cpu, struct scx_cpu_release_args *ar
 }
 
 /*
- * Tasks that can run on @cpu only wait in its queues, which it will not look into any more, and the
- * kernel waits for them before it takes the vCPU away.
+ * Empty a queue of @cpu, which will not look into it any more; those that do may be busy for long,
+ * or not allowed to take what waits there. Each task goes to the local queue of the vCPU that it is
+ * on: @cpu, or the one that activated it. From there the kernel moves it to where it may run, and
+ * asks ops.enqueue; for tasks that may not move it waits before it takes the vCPU away.
  */
-static void let_pinned_go(s32 cpu, bool best_effort)
+static void empty_queue(s32 cpu, bool best_effort)
 {
 	struct task_struct *p;
 
-	bpf_for_each (scx_dsq, p, vcpu_dsq(cpu, best_effort), 0) {
-		if (is_pinned(p))
-			scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | cpu, 0);
-	}
+	bpf_for_each (scx_dsq, p, vcpu_dsq(cpu, best_effort), 0)
+		scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL_ON | scx_bpf_task_cpu(p), 0);
+	waiting_correct(cpu, best_effort);
 }
 
-/* What else waits in the queues of a vCPU that goes offline is taken by the others: wake one. */
 void BPF_STRUCT_OPS(vaware_cpu_offline, s32 cpu)
 {
-	const struct cpumask *online = scx_bpf_get_online_cpumask();
-	s32 idle = scx_bpf_pick_idle_cpu(online, 0);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
 	if (v)
 		v->online = false;
-	let_pinned_go(cpu, false);
-	let_pinned_go(cpu, true);
+	empty_queue(cpu, false);
+	empty_queue(cpu, true);
 	activity_offline(cpu);
-	scx_bpf_put_cpumask(online);
-	if (idle >= 0)
-		kick(idle, SCX_KICK_IDLE);
 }
