@@ -137,7 +137,8 @@ def test_a_signal_gives_the_terminal_back(binary, address, ended_by):
         terminal.expect_end()
 
 
-def test_it_ends_with_its_terminal(binary, address):
+@pytest.mark.parametrize("read_bytes", [1 << 16, 1])  # the first screen, or not even that
+def test_it_ends_with_its_terminal(binary, address, read_bytes):
     """As when a window is closed, or a connection breaks: nobody reads what it would write."""
     controller, user = pty.openpty()
     command = [binary, "top", "--from", address]
@@ -146,7 +147,7 @@ def test_it_ends_with_its_terminal(binary, address):
     process = subprocess.Popen(command, **ends, env=environment, start_new_session=True)
     os.close(user)
     try:
-        assert os.read(controller, 1 << 16)
+        assert os.read(controller, read_bytes)
         os.close(controller)
         assert process.wait(LIMIT_S) in (0, 1)
     finally:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The screen while it lives: keys, readings by a thread, and the terminal as it was at the end.
 
+use std::mem::ManuallyDrop;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -77,16 +78,18 @@ pub fn run(address: SocketAddr, state: State, theme: Theme) -> Result<(), Failur
         flag::register(signal, Arc::clone(&end)).context("listening for signals")?;
     }
     let reader = Reader::start(address).context("starting to read")?;
-    let terminal = ratatui::try_init().map_err(|why| {
+    // Not dropped: where the terminal is gone that writes of it to standard error, and panics.
+    let mut terminal = ManuallyDrop::new(ratatui::try_init().map_err(|why| {
         anyhow!("the terminal cannot show a screen ({why}); write tables with --format text")
-    })?;
-    let ended = show(terminal, reader, state, theme, &end);
-    ratatui::try_restore().context("giving the terminal back")?;
+    })?);
+    let ended = show(&mut terminal, reader, state, theme, &end);
+    let shown = terminal.show_cursor();
+    ratatui::try_restore().and(shown).context("giving the terminal back")?;
     Ok(ended?)
 }
 
 fn show(
-    mut terminal: DefaultTerminal,
+    terminal: &mut DefaultTerminal,
     mut reader: Reader,
     mut state: State,
     theme: Theme,
