@@ -275,6 +275,21 @@ __noinline int cgroup_recount(struct cgroup_task *c, u32 weight)
 	return 0;
 }
 
+__noinline int cgroup_met(const struct cgroup_task *c, u64 wait_ns, u64 held_ns, u64 stolen_ns)
+{
+	struct vaware_cgroup *sums = c && cgroup_of(c) ? cgroup_sums_at(c->number) : NULL;
+
+	if (!sums)
+		return 0;
+	if (wait_ns)
+		__sync_fetch_and_add(&sums->wait_ns, wait_ns);
+	if (held_ns)
+		__sync_fetch_and_add(&sums->held_ns, held_ns);
+	if (stolen_ns)
+		__sync_fetch_and_add(&sums->stolen_ns, stolen_ns);
+	return 0;
+}
+
 /* What one pass over all cgroups adds up. */
 struct cgroup_pass {
 	u64 now;

@@ -90,8 +90,13 @@ static inline struct cgroup_ctx *cgroup_of(const struct cgroup_task *c)
 /* Prepare what is known of cgroups. Return 0, or a negative error. */
 int cgroup_start(void);
 
-/* Global: the verifier checks it once. Count a task by @weight among its cgroup's; 0: no more. */
+/* Global functions, which the verifier checks once. */
+
+/* Count a task by @weight among its cgroup's; 0: no more. */
 int cgroup_recount(struct cgroup_task *c, u32 weight);
+
+/* Add to what the tasks of a cgroup met. */
+int cgroup_met(const struct cgroup_task *c, u64 wait_ns, u64 held_ns, u64 stolen_ns);
 
 /* The task @t is of @cgrp from now on. */
 __hidden void cgroup_join(struct task_ctx *t, struct cgroup *cgrp);
@@ -118,21 +123,6 @@ static inline void cgroup_uncount(struct task_ctx *t)
 {
 	if (t->cgroup.counted)
 		cgroup_recount(&t->cgroup, 0);
-}
-
-/* Add to what the tasks of a cgroup met. */
-static inline void cgroup_met(const struct cgroup_task *c, u64 wait_ns, u64 held_ns, u64 stolen_ns)
-{
-	struct vaware_cgroup *sums = cgroup_sums_at(c->number);
-
-	if (!sums || !cgroup_of(c))
-		return;
-	if (wait_ns)
-		__sync_fetch_and_add(&sums->wait_ns, wait_ns);
-	if (held_ns)
-		__sync_fetch_and_add(&sums->held_ns, held_ns);
-	if (stolen_ns)
-		__sync_fetch_and_add(&sums->stolen_ns, stolen_ns);
 }
 
 static inline bool in_idle_cgroup(const struct task_struct *p)
