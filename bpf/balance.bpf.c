@@ -11,7 +11,7 @@ u32 balance_scan = BALANCE_SCAN;
 
 /*
  * The virtual time which vCPUs have got to where tasks wait: the latest. Each has a clock of its
- * own that begins anywhere; `base` of struct balance_ctx is where it reads as this one began.
+ * own that begins anywhere; `base` of struct look_ctx is what it read as this one began.
  */
 static u64 shared_clock;
 
@@ -20,16 +20,22 @@ static u64 shared_clock_of(const struct vcpu_ctx *v)
 	return v->vclock - v->balance.base;
 }
 
+/* Have the clock of @v agree with the others'. */
+static void shared_clock_join(struct vcpu_ctx *v)
+{
+	v->balance.base = v->vclock - shared_clock;
+}
+
 /*
- * Have the clock of @cpu agree with the others'. Where nobody waits it says nothing of shares: it
- * follows the one task that runs.
+ * The same where nobody waits for @cpu, for there its clock says nothing of shares: it follows the
+ * one task that runs. Elsewhere the others are to get as far.
  */
-static void shared_clock_agree(s32 cpu, struct vcpu_ctx *v, bool long_ago)
+static void shared_clock_agree(s32 cpu, struct vcpu_ctx *v)
 {
 	u64 clock = shared_clock_of(v);
 
-	if (long_ago || !waiting_at(cpu, false))
-		v->balance.base = v->vclock - shared_clock;
+	if (!waiting_at(cpu, false))
+		shared_clock_join(v);
 	else if (vtime_before(shared_clock, clock))
 		shared_clock = clock;
 }
@@ -151,7 +157,7 @@ static bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
 __noinline int balance_look(s32 cpu, u64 now)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	bool long_ago, taken;
+	bool taken;
 
 	if (!v || rwc_banned(rwc_flags(cpu), VAWARE_CLASS_THROUGHPUT))
 		return false;
@@ -159,11 +165,10 @@ __noinline int balance_look(s32 cpu, u64 now)
 		v->balance.next_ns = now + BALANCE_INTERVAL_NS;
 		return balance_next(cpu, v, now);
 	}
-	long_ago = !time_before(now, v->balance.next_ns + BALANCE_FORGET_NS);
+	if (!time_before(now, v->balance.next_ns + BALANCE_FORGET_NS))
+		shared_clock_join(v);
 	v->balance.next_ns = now + BALANCE_SHARES_NS;
-	if (long_ago)
-		shared_clock_agree(cpu, v, true);
 	taken = balance_next(cpu, v, now);
-	shared_clock_agree(cpu, v, false);
+	shared_clock_agree(cpu, v);
 	return taken;
 }

@@ -150,10 +150,9 @@ struct bvs_task {
 struct cgroup_task {
 	u32 number;	/* of its cgroup's entry in `cgroups` */
 	u32 generation; /* of that entry */
-	u32 counted;  /* the weight by which it is among that cgroup's runnable tasks; 0: it is not
-		       */
-	u64 held_ns;  /* since when a limit holds it; 0: none does */
-	u64 utime_ns; /* its time in user mode at the last look */
+	u32 counted;	/* weight by which it is among that cgroup's runnable tasks; 0: it is not */
+	u64 held_ns;	/* since when a limit holds it; 0: none does */
+	u64 utime_ns;	/* its time in user mode at the last look */
 	u32 may_be_held; /* it has no lock of the kernel, as far as one can tell */
 };
 

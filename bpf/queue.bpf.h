@@ -31,8 +31,7 @@ static inline void carry_vtime(struct task_ctx *t, s32 cpu, const struct vcpu_ct
 	t->vcpu = cpu;
 }
 
-/* Bound the virtual time of @t, a task of @weight, in the queue of @v, where cgroups have shares.
- */
+/* Where cgroups have shares: bound the virtual time of @t, of @weight, in the queue of @v. */
 static inline void enter_shared(struct task_ctx *t, const struct vcpu_ctx *v, u32 weight)
 {
 	t->vtime = vtime_enter(t->vtime, v->vclock, t->burst_ns ? LAG_SHARES_MAX_NS : LAG_MAX_NS);
