@@ -10,6 +10,7 @@
 #include "limit.bpf.h"
 
 u32 cgroups_in_use;
+u32 cgroups_epoch;
 
 static u32 cgroups_end;	      /* above all entries that are in use */
 static u32 cgroup_first_free; /* no entry below it is free */
@@ -367,6 +368,8 @@ static int cgroup_pass(void *map, u32 *key, struct cgroup_timer *timer)
 	limit_ready = pass.ready;
 	/* What has just come into use is counted from now on, and will be active. */
 	pass.active |= cgroups_in_use != pass.in_use;
+	if (!cgroups_in_use && pass.in_use)
+		cgroups_epoch++;
 	cgroups_in_use = pass.in_use;
 	if (pass.in_use && pass.active) {
 		cgroup_pass_in(CGROUP_PASS_NS);

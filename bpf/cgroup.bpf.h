@@ -21,6 +21,9 @@ extern u32 cgroups_in_use;
 #define CGROUPS_LIMITED (1 << 1)
 #define CGROUPS_IDLE (1 << 2)
 
+/* Counts how often that was something after it was nothing; from 1. */
+extern u32 cgroups_epoch;
+
 /* One cgroup. Fields that are written often have cache lines of their own. */
 struct cgroup_ctx {
 	/* Read wherever a task is charged; written by the pass. */

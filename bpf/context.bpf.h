@@ -153,7 +153,7 @@ struct cgroup_task {
 	u32 counted;	/* weight by which it is among that cgroup's runnable tasks; 0: it is not */
 	u64 held_ns;	/* since when a limit holds it; 0: none does */
 	u64 utime_ns;	/* its time in user mode at the last look */
-	u32 may_be_held; /* it has no lock of the kernel, as far as one can tell */
+	u32 unlocked;	/* value of cgroups_epoch if it has no lock of the kernel; else 0 */
 };
 
 /* One task. Written by the vCPU that holds its runqueue lock. */

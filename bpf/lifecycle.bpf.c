@@ -12,7 +12,8 @@ s32 BPF_STRUCT_OPS(vaware_init_task, struct task_struct *p, struct scx_init_task
 	if (!t)
 		return -ENOMEM;
 	/* Where the same programs are attached again, it has been here before. */
-	*t = (struct task_ctx){ .cgroup.may_be_held = args->fork };
+	*t = (struct task_ctx){ .cgroup.unlocked =
+					args->fork && cgroups_in_use ? cgroups_epoch : 0 };
 	if (bpf_core_field_exists(args->cgroup) && args->cgroup)
 		cgroup_join(t, args->cgroup);
 	return 0;
@@ -38,6 +39,7 @@ void BPF_STRUCT_OPS(vaware_enable, struct task_struct *p)
 		return;
 	t->vtime = v->vclock;
 	t->vcpu = cpu;
+	t->cgroup.utime_ns = p->utime; /* its ticks were not seen */
 }
 
 void BPF_STRUCT_OPS(vaware_cpu_online, s32 cpu)

@@ -61,13 +61,14 @@ __noinline int limit_owe(const struct cgroup_task *c, struct limit_vcpu *l, u64 
 
 /*
  * Return true if @p is not held now: others wait for it, or may wait for a lock of the kernel that
- * it has, or it is about to stop by itself.
+ * it has, or it is about to stop by itself. While no cgroup has anything nobody notes who may have
+ * a lock: a note from before tells nothing.
  */
 static bool limit_exempts(const struct task_struct *p, const struct task_ctx *t)
 {
-	return !t->cgroup.may_be_held || (p->flags & (PF_EXITING | PF_KTHREAD)) || p->ptrace ||
-	       (p->jobctl & JOBCTL_WANTED) || (p->pending.signal.sig[0] & SIGKILL_BIT) ||
-	       is_rcu_reader(p);
+	return !t->cgroup.unlocked || t->cgroup.unlocked != cgroups_epoch ||
+	       (p->flags & (PF_EXITING | PF_KTHREAD)) || p->ptrace || (p->jobctl & JOBCTL_WANTED) ||
+	       (p->pending.signal.sig[0] & SIGKILL_BIT) || is_rcu_reader(p);
 }
 
 /*

@@ -69,33 +69,31 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
 		t->cgroup.held_ns = 0;
 		t->queued_ns = 0; /* it did not wait for a vCPU */
 	}
-	if (limit_holds(p)) {
+	if (limit_holds(p))
 		kick(cpu, SCX_KICK_PREEMPT);
-	} else {
-		t->cgroup.may_be_held = false;
-		t->cgroup.utime_ns = p->utime;
-	}
+	else
+		t->cgroup.unlocked = 0;
 }
 
 /*
  * A tick of @p. Return true if it has to stop. Its time in user mode has just been counted: a task
  * that the tick found there has no lock of the kernel. Linux 6.18 too throttles a task on its way
- * to user mode only.
+ * to user mode only. That time is noted at each tick, limits or not: it is compared with the last.
  */
 static inline bool limit_tick(struct task_struct *p, struct task_ctx *t)
 {
-	t->cgroup.may_be_held = p->utime != t->cgroup.utime_ns;
+	t->cgroup.unlocked = p->utime != t->cgroup.utime_ns ? cgroups_epoch : 0;
 	t->cgroup.utime_ns = p->utime;
 	if (limit_holds(p))
 		return true;
-	t->cgroup.may_be_held = false; /* it goes on */
+	t->cgroup.unlocked = 0; /* it goes on */
 	return false;
 }
 
 /* @p goes to sleep. Who waits for a lock of the kernel, or has one, does not for signals. */
 static inline void limit_sleep(const struct task_struct *p, struct task_ctx *t)
 {
-	t->cgroup.may_be_held = !(p->__state & TASK_UNINTERRUPTIBLE);
+	t->cgroup.unlocked = p->__state & TASK_UNINTERRUPTIBLE ? 0 : cgroups_epoch;
 }
 
 /* Take a task that was held; there is nothing else to run. */

@@ -121,10 +121,10 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 	if (cgroups_in_use) {
 		cgroup_count(p, t);
 		v->run.weight = task_weight(p, t);
-		if (limit_tick(p, t)) {
-			scx_bpf_task_set_slice(p, 0);
-			return;
-		}
+	}
+	if (limit_tick(p, t)) {
+		scx_bpf_task_set_slice(p, 0);
+		return;
 	}
 	governor_look(v, v->run.charged_ns);
 	ivh_consider(p, cpu, v->run.charged_ns);
