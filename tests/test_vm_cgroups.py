@@ -64,8 +64,9 @@ def test_weights_compound_over_three_levels(vm):
 
 
 def test_many_tasks_get_no_more_than_few(vm):
+    """By tasks it would be 0.5 of 2 vCPUs. Two on four vCPUs share with others where they meet."""
     got = used(vm, "few:weight=100,spin=2", "many:weight=101,spin=14")
-    expect_shares(got, few=1, many=1)
+    expect_shares(got, floor=VCPUS / 10, few=1, many=1)  # 1.76 to 1.99 of 2 were seen
 
 
 def test_idle_cgroups_get_what_is_left(vm):
