@@ -102,7 +102,7 @@ proptest! {
         let index = if which { IVH } else { RESCUE };
         let mut service = Service::begin(index, seed);
         let host = Host { gain: 1.0 - loss, wait_times: 1.0 + loss, ..EVEN };
-        service.serve(80, host);
+        service.serve(160, host);
         prop_assert_eq!(service.trial.verdict, LOSES);
         let nr_on = service.serve(640, host);
         prop_assert!(nr_on < 80, "{} of 640 epochs", nr_on);
