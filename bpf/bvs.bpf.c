@@ -36,7 +36,7 @@ int bvs_timer_wakes(s32 cpu, u64 now)
 	if (!a || !v)
 		return false;
 	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
-	v->bvs.timer_late_ns = bvs_learnt_ns(bvs_timer_late_ns(cpu, now), late_ns);
+	v->bvs.timer_late_ns = bvs_learnt_late_ns(bvs_timer_late_ns(cpu, now), late_ns);
 	v->bvs.timer_late_at_ns = now;
 	note_unevenness(v->bvs.timer_late_ns, now);
 	if (a->state == VAWARE_STATE_IDLE &&

@@ -44,6 +44,16 @@ static inline struct vaware_hints *hints_of(s32 cpu)
 	return in && policies && bpf_jiffies64() < in->valid_until_jiffies ? in : NULL;
 }
 
+/* Return how many vCPUs the work of one with @in looks at. */
+static inline u32 nr_candidates(const struct vaware_hints *in)
+{
+	u32 others = nr_vcpus - 1;
+
+	if (in)
+		return in->nr_candidates;
+	return others < VAWARE_CANDIDATES ? others : VAWARE_CANDIDATES;
+}
+
 /* Return the @i-th vCPU that the work of @cpu looks at, or -1 after the last one. */
 static inline s32 candidate_vcpu(const struct vaware_hints *in, s32 cpu, u32 i)
 {

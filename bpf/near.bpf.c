@@ -4,6 +4,8 @@
  */
 #include "near.bpf.h"
 
+#include "policy/place.h"
+
 static __always_inline u64 near_cost_ns(struct task_struct *p, s32 cpu, const struct near *n)
 {
 	if (n->use == NEAR_SECOND)
@@ -31,15 +33,22 @@ __noinline int near_search(struct task_struct *p __arg_trusted __arg_nullable, s
 			   struct near *n)
 {
 	const struct vaware_hints *in;
-	u32 i;
+	u32 looks = VAWARE_CANDIDATES, of = VAWARE_CANDIDATES, start = 0, i;
 
 	if (!n)
 		return -1;
 	in = hints_of(n->cpu);
-	bpf_for (i, 0, VAWARE_CANDIDATES + 1) {
-		s32 other = i ? candidate_vcpu(in, n->cpu, i - 1) : first;
+	if (n->few) {
+		looks = n->few;
+		of = place_few_of(in ? in->nr_near : 0, nr_candidates(in));
+		start = bpf_get_prandom_u32() % of;
+	}
+	bpf_for (i, 0, looks + 1) {
+		s32 other = first;
 		u64 cost_ns;
 
+		if (i)
+			other = candidate_vcpu(in, n->cpu, (start + i - 1) % of);
 		if (other < 0) {
 			if (!i)
 				continue;

@@ -32,11 +32,12 @@ struct near {
 	s32 cpu;	 /* whose candidates */
 	s32 found;	 /* -1: none */
 	u32 spills;	 /* parked vCPUs will do */
+	u32 few;	 /* so many candidates are looked at, from a random one on; 0: all */
 	u32 timer_wakee; /* it sleeps until set times, and is woken where it does */
 };
 
 /*
- * Look at vCPU @first (-1: none), then at the candidates of @n->cpu, for @p (NEAR_SECOND: NULL).
+ * Look at vCPU @first (-1: none), then at candidates of @n->cpu, for @p (NEAR_SECOND: NULL).
  * Return the one that costs least, or -1. Global: the verifier checks it once, not at each call.
  */
 int near_search(struct task_struct *p __arg_trusted __arg_nullable, s32 first, struct near *n);

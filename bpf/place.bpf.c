@@ -91,8 +91,9 @@ static s32 idle_elsewhere(const struct task_struct *p)
 }
 
 /*
- * Choose a vCPU for @p by what it costs there: the one it ran on last unless it @leaves that, those
- * near it, and in a large VM an idle one anywhere; or the first that is good enough.
+ * Choose a vCPU for @p by what it costs there: the one it ran on last unless it @leaves that,
+ * candidates, and an idle one anywhere; or the first that is good enough. Those that wake often
+ * look at few: each wake-up pays for all looks, also where vCPUs turn out to be alike.
  */
 static __always_inline void choose(struct task_struct *p, struct near *n, bool leaves,
 				   struct choice *to)
@@ -102,8 +103,9 @@ static __always_inline void choose(struct task_struct *p, struct near *n, bool l
 
 	n->use = NEAR_WAKEE;
 	n->good_ns = WAKE_GOOD_NS;
+	n->few = n->class == VAWARE_CLASS_LATENCY && !n->timer_wakee ? WAKE_LOOKS : 0;
 	near_search(p, leaves ? -1 : n->cpu, n);
-	if (nr_vcpus > VAWARE_CANDIDATES + 1 && n->cost_ns > n->good_ns) {
+	if ((n->few || nr_vcpus > VAWARE_CANDIDATES + 1) && n->cost_ns > n->good_ns) {
 		cpu = idle_elsewhere(p);
 		cost_ns = cpu >= 0 ? place_cost(p, cpu, n) : NEAR_NEVER;
 		if (cost_ns < n->cost_ns)

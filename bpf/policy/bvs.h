@@ -48,11 +48,21 @@ static inline u64 bvs_faded_ns(u64 latency_ns, u64 age_ns, u32 half_life_log2)
 }
 
 /*
- * Return the latency to expect after one of @sample_ns, where @expected_ns was expected. What one
- * met says little of the next. It rises faster than it falls, and so follows the long ones, which
- * make the tail.
+ * Return the wake-up latency to expect after one of @sample_ns, where @expected_ns was expected: a
+ * moving mean. What one met says little of the next.
  */
 static inline u64 bvs_learnt_ns(u64 expected_ns, u64 sample_ns)
+{
+	if (sample_ns > expected_ns)
+		return expected_ns + (sample_ns - expected_ns) / WAKE_LEARN_PARTS;
+	return expected_ns - (expected_ns - sample_ns) / WAKE_LEARN_PARTS;
+}
+
+/*
+ * The same for the lateness of timers. It rises faster than it falls: on a vCPU that is seldom
+ * stopped, but for long, most timers are on time, and a task that sleeps there meets each stop.
+ */
+static inline u64 bvs_learnt_late_ns(u64 expected_ns, u64 sample_ns)
 {
 	if (sample_ns > expected_ns)
 		return expected_ns + (sample_ns - expected_ns) / LATE_LEARN_PARTS;

@@ -35,6 +35,17 @@ static inline bool place_leave_on_expiry(u32 waiting, bool pinned)
 }
 
 /*
+ * Return among how many of @nr candidates a few are looked at: among the first @nr_near, which
+ * share the cache, if those are enough. At least one.
+ */
+static inline u32 place_few_of(u32 nr_near, u32 nr)
+{
+	u32 of = nr_near >= WAKE_LOOKS ? nr_near : nr;
+
+	return of ? of : 1;
+}
+
+/*
  * Return what a vCPU of @capacity_1024 gives to a CPU-bound task: less where the other hardware
  * thread of its core is busy.
  */

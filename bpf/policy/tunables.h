@@ -179,7 +179,8 @@
 /* Half-life of what is known of a vCPU's wake-up latency: 2^32 ns, 4.3 s. */
 #define WAKE_HALF_LIFE_LOG2 32
 
-/* One in so many parts of the error is learnt of wake-ups and timers that are late, or early. */
+/* One in so many parts of the error is learnt of wake-ups, and of timers that are late, or early. */
+#define WAKE_LEARN_PARTS 32
 #define LATE_LEARN_PARTS 16
 #define EARLY_LEARN_PARTS 64
 
@@ -200,6 +201,13 @@
 
 /* A vCPU on which a task is expected to run within this is taken without a look at the others. */
 #define WAKE_GOOD_NS (400 * NS_PER_US)
+
+/*
+ * Candidates that a latency-sensitive task that wakes looks at, besides its own vCPU. Of two at
+ * random the better one is nearly as good as the best of all (Mitzenmacher, The power of two
+ * choices, 2001). Where half of the vCPUs are bad, all of four are once in 16.
+ */
+#define WAKE_LOOKS 4
 
 /* Wake-ups of which one goes into the VM's typical latency, which is a cache line of all vCPUs. */
 #define WAKE_TYPICAL_EVERY 16

@@ -76,13 +76,35 @@ proptest! {
     }
 
     #[test]
-    fn expectations_follow_the_long_wake_ups(expected in 0..S, off in 0..S) {
-        let learnt = |sample| pure!(bvs_learnt_ns(expected, sample));
-        let (late, early) = (expected + off, expected.saturating_sub(off));
-        prop_assert!((expected..=late).contains(&learnt(late)));
-        prop_assert!((early..=expected).contains(&learnt(early)));
-        prop_assert!(learnt(late) - expected <= off / 16, "a single one says little");
-        prop_assert!(learnt(late) - expected >= expected - learnt(early), "longer ones count for more");
+    fn a_single_sample_says_little(expected in 0..S, sample in 0..S) {
+        for learnt in [pure!(bvs_learnt_ns(expected, sample)), pure!(bvs_learnt_late_ns(expected, sample))] {
+            prop_assert!((expected.min(sample)..=expected.max(sample)).contains(&learnt));
+            prop_assert!(learnt.abs_diff(expected) <= expected.abs_diff(sample) / 16);
+        }
+    }
+
+    #[test]
+    fn late_timers_count_for_more(expected in 0..S, off in 0..S) {
+        let learnt = |sample| pure!(bvs_learnt_late_ns(expected, sample));
+        let early = expected.saturating_sub(off);
+        prop_assert!(learnt(expected + off) - expected >= expected - learnt(early));
+    }
+
+    #[test]
+    fn expectations_come_to_the_mean(start in 0..S, soon in 0..S, late in 0..S) {
+        let last = (0..4000).fold(start, |expected, i| {
+            pure!(bvs_learnt_ns(expected, if i % 2 == 0 { soon } else { late }))
+        });
+        prop_assert!(last.abs_diff((soon + late) / 2) <= soon.abs_diff(late) / 32 + 64);
+    }
+
+    #[test]
+    fn few_looks_are_near_if_there_are_enough(nr_near in 0..=16u32, more in 0..=16u32) {
+        let nr = nr_near + more;
+        let of = pure!(place_few_of(nr_near, nr));
+        prop_assert!(of == nr.max(1) || of == nr_near);
+        prop_assert!(of >= nr.min(WAKE_LOOKS), "no look is wasted on one twice");
+        prop_assert!(nr_near < WAKE_LOOKS || of == nr_near);
     }
 
     #[test]

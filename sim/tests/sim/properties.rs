@@ -118,7 +118,7 @@ fn best_effort_work_delays_normal_work_by_a_switch_at_most() {
 #[test]
 fn a_wake_up_does_not_cost_more_on_a_large_machine() {
     let most = |vcpus| {
-        let outcome = scale::measure(vcpus, 40, true);
+        let outcome = scale::measure(vcpus, 100, true);
         assert!(outcome.is_ok(), "{:?}", outcome.err());
         let outcome = outcome.unwrap_or_default();
         [Callback::SelectCpu, Callback::Enqueue].map(|callback| {
