@@ -66,8 +66,8 @@ __noinline int limit_owe(const struct cgroup_task *c, struct limit_vcpu *l, u64 
  */
 static bool limit_exempts(const struct task_struct *p, const struct task_ctx *t)
 {
-	return !t->cgroup.unlocked || t->cgroup.unlocked != cgroups_epoch ||
-	       (p->flags & (PF_EXITING | PF_KTHREAD)) || p->ptrace || (p->jobctl & JOBCTL_WANTED) ||
+	return t->cgroup.unlocked != cgroups_epoch || (p->flags & (PF_EXITING | PF_KTHREAD)) ||
+	       p->ptrace || (p->jobctl & JOBCTL_WANTED) ||
 	       (p->pending.signal.sig[0] & SIGKILL_BIT) || is_rcu_reader(p);
 }
 
