@@ -28,7 +28,8 @@ static void shared_clock_join(struct vcpu_ctx *v)
 
 /*
  * The same where nobody waits for @cpu, for there its clock says nothing of shares: it follows the
- * one task that runs. Elsewhere the others are to get as far.
+ * one task that runs. Elsewhere the others are to get as far. Who had only light tasks for a while
+ * is ahead by more than others can ever make up for, and would pull whatever it sees.
  */
 static void shared_clock_agree(s32 cpu, struct vcpu_ctx *v)
 {
@@ -38,6 +39,8 @@ static void shared_clock_agree(s32 cpu, struct vcpu_ctx *v)
 		shared_clock_join(v);
 	else if (vtime_before(shared_clock, clock))
 		shared_clock = clock;
+	else if (vtime_before(clock, shared_clock - LAG_SHARES_MAX_NS))
+		v->balance.base += clock - (shared_clock - LAG_SHARES_MAX_NS);
 }
 
 /* Return what the runnable tasks of @cpu weigh. Global: the verifier checks it once. */
