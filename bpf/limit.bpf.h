@@ -52,7 +52,8 @@ static inline bool limit_hold(struct task_struct *p, struct task_ctx *t, u64 enq
 	g->held_ns = t->queued_ns;
 	limit_ready = number;
 	count(VAWARE_LIMIT_HELD);
-	scx_bpf_dsq_insert(p, DSQ_BACKLOG | number, SLICE_NS, enq_flags);
+	/* One that gave way before its turn came goes on where it waited. */
+	scx_bpf_dsq_insert_vtime(p, DSQ_BACKLOG | number, SLICE_NS, t->cgroup.held_ns, enq_flags);
 	return true;
 }
 
@@ -65,14 +66,17 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
 {
 	if (t->cgroup.held_ns) {
 		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
-		cgroup_met(&t->cgroup, 0, time_delta(now, t->cgroup.held_ns), 0);
-		t->cgroup.held_ns = 0;
 		t->queued_ns = 0; /* it did not wait for a vCPU */
 	}
-	if (limit_holds(p))
+	if (limit_holds(p)) {
 		kick(cpu, SCX_KICK_PREEMPT);
-	else
-		t->cgroup.unlocked = 0;
+		return;
+	}
+	t->cgroup.unlocked = 0;
+	if (t->cgroup.held_ns) {
+		cgroup_met(&t->cgroup, 0, time_delta(now, t->cgroup.held_ns), 0);
+		t->cgroup.held_ns = 0;
+	}
 }
 
 /*

@@ -115,6 +115,12 @@ def test_many_tasks_below_a_small_limit_are_no_stall(vm):
     assert got["b"] > 1.9, got
 
 
+def test_tasks_below_a_small_limit_take_turns(vm):
+    """More tasks than vCPUs: who gave way before it ran for long is not behind who did."""
+    got = used(vm, f"a:max=1000/100000,spin={2 * VCPUS}", seconds=20)
+    assert got["waited_s"] < 8, got  # 12 s were seen where it was
+
+
 def test_metrics_tell_which_pod_suffers(vm):
     """Laid out as by kubelet: one pod is held by its limit, one waits for vCPUs, one is idle."""
     pods = (

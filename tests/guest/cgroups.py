@@ -3,7 +3,7 @@
 """What cgroups get of the vCPUs: cgroups.py SECONDS PATH:KEY=VALUE,... [...]
 
 Makes the cgroups, starts their tasks, waits for a second, and prints as JSON the vCPUs that each
-used for SECONDS. Keys:
+used for SECONDS, and as "waited_s" how long at most a task that computes was kept from it. Keys:
 
     weight, idle, max, max.burst    what is written to cpu.KEY; `max=50000/100000`
     later.KEY                       the same, when its tasks run already
@@ -14,8 +14,10 @@ A nested cgroup comes after the one that it is in. All are gone in the end.
 """
 
 import json
+import mmap
 import os
 import signal
+import struct
 import sys
 import time
 from pathlib import Path
@@ -24,6 +26,7 @@ ROOT = Path("/sys/fs/cgroup")
 SETTLED_S = 1
 JOIN_S = 20
 NAP_S = 0.002
+SEEN = struct.Struct("dd")
 
 
 def used_s(folder: Path) -> float:
@@ -32,9 +35,13 @@ def used_s(folder: Path) -> float:
     return int(stat["usage_usec"]) / 1e6
 
 
-def work(naps: bool) -> None:
-    """Compute for ever, with or without sleeps."""
+def work(naps: bool, ran: mmap.mmap, slot: int) -> None:
+    """Compute for ever, with or without sleeps; note when that was last and its longest gap."""
+    last, longest = time.monotonic(), 0.0
     while True:
+        now = time.monotonic()
+        longest, last = max(longest, now - last), now
+        SEEN.pack_into(ran, slot * SEEN.size, last, longest)
         if naps:
             until = time.thread_time() + NAP_S
             while time.thread_time() < until:
@@ -42,12 +49,12 @@ def work(naps: bool) -> None:
             time.sleep(NAP_S)
 
 
-def start(folder: Path, naps: bool) -> int:
+def start(folder: Path, naps: bool, ran: mmap.mmap, slot: int) -> int:
     """Start a task in a cgroup; returns its process id."""
     pid = os.fork()
     if not pid:
         (folder / "cgroup.procs").write_text("0")
-        work(naps)
+        work(naps, ran, slot)
     return pid
 
 
@@ -70,7 +77,8 @@ def wait_until_joined(groups: dict[str, dict[str, str]], tasks: int) -> None:
 
 def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, float]:
     """The vCPUs that each group used."""
-    tasks = []
+    tasks: list[int] = []
+    ran = mmap.mmap(-1, mmap.PAGESIZE * 16)
     try:
         for path, settings in groups.items():
             folder = ROOT / path
@@ -80,7 +88,7 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
         for path, settings in groups.items():
             for kind in ("spin", "nap"):
                 for _ in range(int(settings.get(kind, 0))):
-                    tasks.append(start(ROOT / path, kind == "nap"))
+                    tasks.append(start(ROOT / path, kind == "nap", ran, len(tasks)))
         wait_until_joined(groups, len(tasks))
         for path, settings in groups.items():
             write(ROOT / path, settings, "later.")
@@ -88,7 +96,11 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
         before, began_s = {path: used_s(ROOT / path) for path in groups}, time.monotonic()
         time.sleep(seconds)
         took_s = time.monotonic() - began_s
-        return {path: (used_s(ROOT / path) - before[path]) / took_s for path in groups}
+        used = {path: (used_s(ROOT / path) - before[path]) / took_s for path in groups}
+        seen = [SEEN.unpack_from(ran, slot * SEEN.size) for slot in range(len(tasks))]
+        now = time.monotonic()
+        waits = [max(longest, now - last) for last, longest in seen if last]
+        return used | {"waited_s": max(waits, default=0)}
     finally:
         for pid in tasks:
             os.kill(pid, signal.SIGKILL)
