@@ -179,7 +179,7 @@
 /* Half-life of what is known of a vCPU's wake-up latency: 2^32 ns, 4.3 s. */
 #define WAKE_HALF_LIFE_LOG2 32
 
-/* One in so many parts of the error is learnt of wake-ups, and of timers that are late, or early. */
+/* One in so many parts of the error is learnt of wake-ups, and of late and early timers. */
 #define WAKE_LEARN_PARTS 32
 #define LATE_LEARN_PARTS 16
 #define EARLY_LEARN_PARTS 64
