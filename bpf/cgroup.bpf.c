@@ -32,7 +32,8 @@ struct {
 } cgroup_numbers SEC(".maps");
 
 struct cgroup_timer {
-	struct bpf_timer timer;
+	struct bpf_timer timer; /* for the next pass, or before that for a limit alone */
+	u64 pass_ns;		/* when the next pass is due */
 };
 
 struct {
@@ -49,8 +50,10 @@ static void cgroup_pass_in(u64 ns)
 	u32 key = 0;
 
 	timer = bpf_map_lookup_elem(&cgroup_timers, &key);
-	if (timer)
-		bpf_timer_start(&timer->timer, ns, 0);
+	if (!timer)
+		return;
+	timer->pass_ns = now_ns() + ns;
+	bpf_timer_start(&timer->timer, ns, 0);
 }
 
 /* Return the kernel's task_group of @g; NULL: it has none yet, as it is being made. */
@@ -297,7 +300,8 @@ struct cgroup_pass {
 	u64 load;
 	u32 in_use;
 	u32 active;
-	u32 ready; /* the number of one with tasks in its backlog; 0: none */
+	u32 ready;  /* the number of one with tasks in its backlog; 0: none */
+	u64 due_ns; /* when the first of those gets something */
 };
 
 /*
@@ -330,7 +334,22 @@ static void cgroup_share(struct cgroup_ctx *g, struct cgroup_ctx *above, struct 
 		g->scale = scale; /* a cache line of all vCPUs */
 }
 
-/* Look after one cgroup. Global: the verifier checks it once. */
+/* Look after the limit of one cgroup. Global, here and below: the verifier checks it once. */
+__noinline int cgroup_visit_limit(u32 number, struct cgroup_pass *pass)
+{
+	struct cgroup_ctx *g = cgroup_at(number);
+
+	if (!g || !pass || (!g->quota.quota_ns && !g->held_ns))
+		return 0;
+	if (!limit_look_after(number, pass->now))
+		return 0;
+	pass->ready = number;
+	if (g->quota.quota_ns && time_before(g->due_ns, pass->due_ns))
+		pass->due_ns = g->due_ns;
+	return 0;
+}
+
+/* Look after one cgroup. */
 __noinline int cgroup_visit(u32 number, struct cgroup_pass *pass)
 {
 	struct cgroup_ctx *g = cgroup_at(number), *above;
@@ -351,9 +370,20 @@ __noinline int cgroup_visit(u32 number, struct cgroup_pass *pass)
 	if (!cgroups_in_use)
 		return 0;
 	cgroup_share(g, above, pass);
-	if ((g->quota.quota_ns || g->held_ns) && limit_look_after(number, pass->now))
-		pass->ready = number;
+	cgroup_visit_limit(number, pass);
 	return g->held_ns ? pass->active = true : 0;
+}
+
+/* The timer came for a limit: let go who was held by it until its period ended. */
+static void cgroup_limits(struct cgroup_timer *timer, struct cgroup_pass *pass)
+{
+	u32 number;
+
+	pass->due_ns = timer->pass_ns;
+	bpf_for (number, 0, cgroups_end)
+		cgroup_visit_limit(number, pass);
+	limit_ready = pass->ready;
+	bpf_timer_start(&timer->timer, cgroup_timer_in_ns(pass->now, pass->due_ns), 0);
 }
 
 static int cgroup_pass(void *map, u32 *key, struct cgroup_timer *timer)
@@ -361,6 +391,11 @@ static int cgroup_pass(void *map, u32 *key, struct cgroup_timer *timer)
 	struct cgroup_pass pass = { .now = now_ns() };
 	u32 number;
 
+	if (time_before(pass.now + LIMIT_TIMER_MIN_NS, timer->pass_ns)) {
+		cgroup_limits(timer, &pass);
+		return 0;
+	}
+	pass.due_ns = pass.now + CGROUP_PASS_NS;
 	bpf_for (number, 0, cgroups_end)
 		cgroup_visit(number, &pass);
 	cgroup_passes++;
@@ -372,7 +407,8 @@ static int cgroup_pass(void *map, u32 *key, struct cgroup_timer *timer)
 		cgroups_epoch++;
 	cgroups_in_use = pass.in_use;
 	if (pass.in_use && pass.active) {
-		cgroup_pass_in(CGROUP_PASS_NS);
+		timer->pass_ns = pass.now + CGROUP_PASS_NS;
+		bpf_timer_start(&timer->timer, cgroup_timer_in_ns(pass.now, pass.due_ns), 0);
 		return 0;
 	}
 	cgroup_pass_in(CGROUP_IDLE_PASS_NS);

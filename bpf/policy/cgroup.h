@@ -164,4 +164,12 @@ static inline s64 cgroup_refill_ns(s64 left_ns, const struct cgroup_quota *q, u6
 	return refill_ns;
 }
 
+/* Return in how many ns the timer comes that is wanted at @at_ns. */
+static inline u64 cgroup_timer_in_ns(u64 now, u64 at_ns)
+{
+	u64 in_ns = at_ns > now ? at_ns - now : 0;
+
+	return in_ns > LIMIT_TIMER_MIN_NS ? in_ns : LIMIT_TIMER_MIN_NS;
+}
+
 #endif

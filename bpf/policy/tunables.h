@@ -36,6 +36,12 @@
 /* Pools of limits are looked after at least this often, unless a vCPU or the VM is stopped. */
 #define LIMIT_LATE_NS (100 * NS_PER_MS)
 
+/*
+ * The timer that lets go who is held comes when a period begins, but not sooner than this: with
+ * many limits it looks at each cgroup once a ms, some microseconds in all.
+ */
+#define LIMIT_TIMER_MIN_NS NS_PER_MS
+
 /* A task that is held by a limit runs for a moment now and then: a third of the watchdog's time. */
 #define LIMIT_AGED_NS (10 * NS_PER_S)
 

@@ -184,6 +184,13 @@ proptest! {
     }
 
     #[test]
+    fn the_timer_comes_when_it_is_wanted_or_a_moment_later(now in 0..1u64 << 50, at in 0..1u64 << 50) {
+        let comes = now + pure!(cgroup_timer_in_ns(now, at));
+        prop_assert!(comes >= at && comes > now, "it would come again at once");
+        prop_assert!(comes - at.max(now) <= MS, "held tasks wait for it");
+    }
+
+    #[test]
     fn a_task_is_not_ahead_by_more_than_a_turn(vclock: u64, ahead in 0..1u64 << 50, weight in 1..1u32 << 31) {
         let vtime = vclock.wrapping_add(ahead);
         let bound = pure!(vtime_bound(vtime, vclock, weight));
