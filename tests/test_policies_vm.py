@@ -101,7 +101,7 @@ def test_rwc_lets_no_barrier_wait_for_a_straggler(scheduler):
     assert f"vCPU {SLOW} (capacity 0." in scheduler.output, scheduler.output
     # A barrier waits 95 of 100 ms for the straggler.
     assert sync.parse(said_with)["rate"] > 2 * sync.parse(said)["rate"]
-    # The kernel's housekeeping and the probes are left: 0.07 to 0.12 s of 0.21.
+    # 0.07 to 0.12 s of 0.21 are left, alone more than after the other tests of this file.
     assert used_with_s[SLOW] < used_s[SLOW] * 2 / 3
 
 
@@ -147,4 +147,4 @@ def test_gather_keeps_light_work_to_open_vcpus(scheduler):
     after = [decisions(guest, kind) for kind in ("gather_kept", "gather_spilled")]
     kept, spilled = (now - then for now, then in zip(after, before, strict=True))
     assert kept > 1000, "a vCPU was not parked for a quarter of a round"
-    assert kept > 4 * spilled
+    assert kept > 10 * spilled
