@@ -9,6 +9,8 @@ set -euo pipefail
 readonly RUST_MIN=1.91 CLANG_MIN=18 CLANG_PREFERRED=19 QEMU_WANTED=10 RUFF_VERSION=0.17.5
 readonly GO_MIN=1.21 NFPM_VERSION=v2.45.2 HELM_VERSION=v3.20.2 KUBECONFORM_VERSION=v0.7.0
 readonly KUBERNETES_VERSION=v1.34.1 SECCOMP_VERSION=v0.3.0
+# Nothing may hang: a download whose server has fallen silent is begun anew. apt and Go keep what came so far.
+readonly ATTEMPTS=3 LIMIT_S=${VAWARE_SETUP_LIMIT_S:-900}
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
@@ -32,6 +34,8 @@ Installs what misses, and does nothing when everything is there. packages and la
   fresh          debootstrap and archive keys, for deploy/test-fresh.sh
   --check        only tell what misses
   --print-clang  name of the clang to compile BPF with: VAWARE_CLANG if that is set
+
+VAWARE_SETUP_LIMIT_S is how many seconds one step may take before it is begun anew, at most twice: 900 if not set.
 
 Exit codes: 0 ready, $EXIT_USAGE usage, $EXIT_UNAVAILABLE something misses and could not be installed, $EXIT_NO_PERMISSION root is needed.
 END
@@ -260,19 +264,25 @@ find_root() {
     fi
 }
 
-# run_logged WHAT COMMAND...: the log is kept when it fails.
-run_logged() {
-    local what=$1
-    shift
+# attempt COMMAND...: in the foreground, so that an interrupt reaches it too.
+attempt() {
     echo "+ $*" >>"$log"
-    if ! "$@" >>"$log" 2>&1 </dev/null; then
-        keep_log=yes
-        tail -n 3 "$log" >&2
-        say_end $EXIT_UNAVAILABLE "Could not $what. Read $log, check the network and the system's apt sources, and run this again."
-    fi
+    timeout --foreground --kill-after=30 "$LIMIT_S" "$@" >>"$log" 2>&1 </dev/null
 }
 
-apt_get() { "${root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=120 "$@"; }
+# run_logged WHAT COMMAND...: in at most ATTEMPTS attempts; the log is kept when all fail.
+run_logged() {
+    local what=$1 attempt
+    shift
+    say "To $what..."
+    for ((attempt = 1; attempt <= ATTEMPTS; attempt++)); do
+        if attempt "$@"; then return; fi
+    done
+    keep_log=yes
+    tail -n 3 "$log" >&2
+    say_end $EXIT_UNAVAILABLE "Could not $what in $ATTEMPTS attempts of at most $LIMIT_S s. Read $log, check the network and the system's apt sources, and run this again."
+}
+
 
 apt_has() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
 
@@ -340,7 +350,7 @@ install_from_backports() {
     if ! apt-get indextargets --format '$(RELEASE)' | grep -qx "$suite"; then
         echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror $suite main" >>"$own/sources.list"
     fi
-    local apt_own=(apt_get -o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::State::Lists=$own/lists"
+    local apt_own=("${apt_get[@]}" -o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::State::Lists=$own/lists"
         -o "Dir::Cache=$own/cache")
     run_logged "read the package lists of $suite" "${apt_own[@]}" update
     run_logged "install $1 from $suite" "${apt_own[@]}" install --no-install-recommends -t "$suite" "$1"
@@ -429,11 +439,15 @@ install_missing() {
     local packages services
     if needs_root; then
         # A broken third-party source must not stop us: the installation tells whether it mattered.
-        echo '+ apt-get update' >>"$log"
-        apt_get update >>"$log" 2>&1 || true
+        attempt "${apt_get[@]}" update || true
         packages=$(ordinary_packages)
-        # shellcheck disable=SC2086 # a list of words
-        [ -z "$packages" ] || run_logged 'install packages' apt_get install --no-install-recommends $packages
+        if [ -n "$packages" ]; then
+            # shellcheck disable=SC2206 # a list of words
+            packages=("${apt_get[@]}" install --no-install-recommends $packages)
+            # What can fall silent comes first: an installation that was cut off has to be mended by hand.
+            run_logged 'download packages' "${packages[@]}" --download-only
+            run_logged 'install packages' "${packages[@]}"
+        fi
         # Their programs are wanted, not servers that run from now on.
         services=$(for each in nginx postgresql redis-server; do if misses "$each" || misses "$each-light"; then echo "$each"; fi; done)
         # shellcheck disable=SC2086 # a list of words
@@ -554,6 +568,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/scx_vaware-setup.XXXXXX")
 log=$work.log keep_log=no
 # The apt run of its own leaves files of root in there.
 root=("${root[@]-env}")
+apt_get=("${root[@]}" DEBIAN_FRONTEND=noninteractive apt-get -y -o DPkg::Lock::Timeout=120)
 trap '"${root[@]}" rm -rf "$work"; [ "$keep_log" = yes ] || rm -f "$log"' EXIT
 
 had=("${missing_purposes[@]}")
