@@ -42,20 +42,20 @@ __noinline u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, con
 	return near_idle(cpu) && ivh_idle_enough(idle_ns) ? NEAR_NEVER - idle_ns : NEAR_NEVER;
 }
 
-/* Source: claim vCPU @other, and wake or interrupt it. */
-static void ivh_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other, u64 now)
+/* Source: claim vCPU @other, and wake or interrupt it. Return false if somebody was faster. */
+static bool ivh_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 other, u64 now)
 {
 	struct vcpu_ctx *o = vcpu_ctx_of(other);
 	bool busy;
 
 	if (!o)
-		return;
+		return false;
 	busy = o->run.class == VAWARE_CLASS_BEST_EFFORT;
 	if (__sync_val_compare_and_swap(&o->ivh.claim, 0, cpu + 1))
-		return;
+		return false;
 	if (!busy && !scx_bpf_test_and_clear_cpu_idle(other)) {
 		o->ivh.claim = 0;
-		return;
+		return false;
 	}
 	o->ivh.called_ns = now;
 	v->ivh.target = other + 1;
@@ -68,11 +68,15 @@ static void ivh_ask(struct task_struct *p, s32 cpu, struct vcpu_ctx *v, s32 othe
 		kick(other, SCX_KICK_IDLE);
 	}
 	count(VAWARE_IVH_ASKED);
+	return true;
 }
 
-/* @task, which is @p, may leave @cpu: find it a target, and ask that if it is time to. */
-static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
-		     const struct vaware_activity *a, u64 now)
+/*
+ * Find a target for @task, which is @p on @cpu, and ask that if it is time to. Return false if
+ * somebody was faster.
+ */
+static bool ivh_look_once(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
+			  const struct vaware_activity *a, u64 now)
 {
 	struct near n = {
 		.use = NEAR_HARVEST,
@@ -82,9 +86,23 @@ static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, stru
 		.cpu = cpu,
 		.found = -1,
 	};
-	struct vcpu_ctx *o;
+	s32 other = near_search(p, -1, &n);
+	struct vcpu_ctx *o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 	u64 next_ns;
-	s32 other;
+
+	if (!o)
+		return true;
+	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
+	task->hazard_1024 =
+		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, wakeup_expected_ns(o, now)));
+	return !ivh_leaves(task) || ivh_ask(p, cpu, v, other, now);
+}
+
+/* @task, which is @p, may leave @cpu. */
+static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, struct vcpu_ctx *v,
+		     const struct vaware_activity *a, u64 now)
+{
+	u32 i;
 
 	if (v->ivh.target) {
 		if (!ivh_gives_up(v->ivh.asked_ns, a->last_preemption_ns, now))
@@ -92,15 +110,10 @@ static void ivh_look(struct task_struct *p, struct ivh_task *task, s32 cpu, stru
 		ivh_forget(cpu, v);
 		count(VAWARE_IVH_LATE);
 	}
-	other = near_search(p, -1, &n);
-	o = other >= 0 ? vcpu_ctx_of(other) : NULL;
-	if (!o)
-		return;
-	next_ns = a->due_ns > now ? a->due_ns - now : tick_ns;
-	task->hazard_1024 =
-		vcpu_hazard_1024(cpu, now, ivh_ahead_ns(next_ns, wakeup_expected_ns(o, now)));
-	if (ivh_leaves(task))
-		ivh_ask(p, cpu, v, other, now);
+	bpf_for (i, 0, IVH_TRIES) {
+		if (ivh_look_once(p, task, cpu, v, a, now))
+			break;
+	}
 }
 
 __noinline int ivh_consider(struct task_struct *p __arg_trusted, s32 cpu, u64 now)
@@ -139,14 +152,16 @@ s32 ivh_leave_for(struct task_struct *prev, s32 cpu, struct vcpu_ctx *v, u64 now
 			 : IVH_LATE;
 	if (answer == IVH_PENDING)
 		return -1;
-	ivh_forget(cpu, v);
 	if (answer == IVH_GO && rwc_may_use(prev, VAWARE_CLASS_THROUGHPUT, other)) {
+		/* The claim stays until the task is there: without it the target halts before. */
+		v->ivh.target = 0;
 		a = activity_of(cpu);
 		if (a) /* or success would silence the timer that it depends on */
 			activity_note_long_preemption(v, a, now);
 		count(VAWARE_IVH_MOVED);
 		return other;
 	}
+	ivh_forget(cpu, v);
 	count(answer == IVH_LATE ? VAWARE_IVH_LATE : VAWARE_IVH_USELESS);
 	return -1;
 }

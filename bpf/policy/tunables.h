@@ -266,6 +266,12 @@
 /* Expected wake-ups of a target that are allowed for. */
 #define IVH_WAKE_MARGIN 4
 
+/*
+ * Targets that a source tries to claim at a time. Ticks of all vCPUs come at the same moment, and
+ * then the target that is best for one is so for all: one of them gets it in each try.
+ */
+#define IVH_TRIES 4
+
 /* For how long "awake" is true, and how long the target stays awake for the task. */
 #define IVH_FRESH_NS (300 * NS_PER_US)
 
