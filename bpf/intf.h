@@ -203,9 +203,10 @@ struct vaware_stats {
 	u64 wakes_together[VAWARE_TOGETHER_BUCKETS]; /* those wake-ups, by how many came together */
 	u64 sleeps;				     /* bursts of tasks that ended */
 	u64 slept_burst_ns;			     /* their lengths */
-	/* For the governor, of normal work: */
+	/* For the governor, of normal work; waits of the daemon's tasks are not in them: */
 	u64 lost_ns;	   /* it waited for a vCPU, or that was stopped while it ran */
-	u64 latency_waits; /* in the histogram of the class LATENCY */
+	u64 latency_waits; /* of latency-sensitive tasks */
+	u64 latency_wait_ns;
 };
 
 /* Where stolen time is read from (docs/detection.md). */

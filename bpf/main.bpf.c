@@ -68,13 +68,19 @@ void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)
 	UEI_RECORD(uei, ei);
 }
 
-/* Read the clocks: the daemon derives HZ from them, and what stamps of the scheduler's mean. */
+u32 daemon_tgid;
+
+/*
+ * Read the clocks: the daemon derives HZ from them, and what stamps of the scheduler's mean. Who
+ * asks is the daemon. It is told here, as the number that it has in a PID namespace is another.
+ */
 SEC("syscall")
 int vaware_read_clocks(struct vaware_clock *clock)
 {
 	clock->jiffies = bpf_jiffies64();
 	clock->monotonic_ns = bpf_ktime_get_ns();
 	clock->sched_ns = scx_bpf_now();
+	daemon_tgid = bpf_get_current_task_btf()->tgid;
 	return 0;
 }
 

@@ -11,8 +11,8 @@
 
 u32 best_effort_vcpus;
 
-/* Record the wait of @t, which has come to run on @v, that ends now. */
-static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
+/* Record the wait of @p, which has come to run on @v, that ends now. */
+static void end_wait(const struct task_struct *p, struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 {
 	struct vaware_stats *s = stats_here();
 	u32 class = v->run.class, bucket;
@@ -39,12 +39,17 @@ static void end_wait(struct task_ctx *t, struct vcpu_ctx *v, u64 now)
 	s->switches++;
 	s->wait_hist[class][bucket]++;
 	s->wait_ns[class] += wait_ns;
-	if (class == VAWARE_CLASS_LATENCY)
-		s->latency_waits++;
-	if (account_normal(class))
-		s->lost_ns += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
+	/* The daemon wakes vCPUs that nobody uses: its waits are longer than those of users.
+	 */
+	if (!account_normal(class) || p->tgid == daemon_tgid)
+		return;
+	s->lost_ns += wait_ns;
+	if (class == VAWARE_CLASS_LATENCY) {
+		s->latency_waits++;
+		s->latency_wait_ns += wait_ns;
+	}
 }
 
 void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
@@ -82,7 +87,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	v->run.started_ns = now;
 	v->run.charged_ns = now;
 	activity_running(cpu, v, now);
-	end_wait(t, v, now);
+	end_wait(p, t, v, now);
 }
 
 /*

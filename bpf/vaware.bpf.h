@@ -21,6 +21,7 @@ extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate 
 extern u64 tick_ns;	  /* 1 s / HZ */
 extern u64 policies;	  /* bits of enum vaware_policy; changes at run time */
 extern u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU; likewise */
+extern u32 daemon_tgid;	  /* process that feeds us; 0 until it has said so */
 
 /* Policies that are not used at present, as they do not pay; written by governor.bpf.c. */
 extern u64 resting;

@@ -18,10 +18,11 @@
 
 /* What all tasks of the VM met, summed over its vCPUs: since load, or in an epoch. */
 struct governor_sums {
-	u64 run_ns;  /* they ran: normal work only, here and below */
+	u64 run_ns;  /* they ran: normal work only, and no waits of the daemon's, here and below */
 	u64 lost_ns; /* they waited for a vCPU, or that was stopped while they ran */
 	u64 wait_ns; /* latency-sensitive ones waited */
 	u64 wakes;   /* so many of them */
+	u64 moves;   /* so often a running task was sent elsewhere */
 	u64 acts[VAWARE_NR_POLICIES]; /* decisions of each policy */
 };
 
@@ -58,7 +59,8 @@ static inline struct governed governed_of(u32 index, bool exact)
 		break;
 	case VAWARE_POLICY_IVH:
 		g.open_64 = exact ? 32 : 4;
-		g.gain_256 = exact ? IVH_GAIN_256 : IVH_GAIN_BEATS_256;
+		if (!exact)
+			g.gain_256 = IVH_GAIN_BEATS_256;
 		g.has_to_win = true;
 		break;
 	case VAWARE_POLICY_RESCUE:
@@ -120,8 +122,9 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 
 	sum->run_ns += s->run_ns[VAWARE_CLASS_LATENCY] + s->run_ns[VAWARE_CLASS_THROUGHPUT];
 	sum->lost_ns += s->lost_ns;
-	sum->wait_ns += s->wait_ns[VAWARE_CLASS_LATENCY];
+	sum->wait_ns += s->latency_wait_ns;
 	sum->wakes += s->latency_waits;
+	sum->moves += counters[VAWARE_IVH_MOVED];
 	sum->acts[0] += counters[VAWARE_BVS_PICKED] + counters[VAWARE_BVS_QUEUED];
 	sum->acts[1] += counters[VAWARE_IVH_ASKED];
 	sum->acts[2] += counters[VAWARE_RESCUE_WATCHED] + counters[VAWARE_RESCUE_IN_REACH] +
@@ -142,21 +145,26 @@ static inline void governor_since(struct governor_sums *now, struct governor_sum
 	now->lost_ns -= before->lost_ns;
 	now->wait_ns -= before->wait_ns;
 	now->wakes -= before->wakes;
+	now->moves -= before->moves;
 	for (i = 0; i < VAWARE_NR_POLICIES; i++)
 		now->acts[i] -= before->acts[i];
 	*before = sums;
 }
 
-/* Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. */
+/*
+ * Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. A task
+ * that was moved has lost its caches, and spent on those what it ran at first.
+ */
 static inline void governor_take(struct vaware_trial *trial, bool on,
 				 const struct governor_sums *sums)
 {
 	struct vaware_epochs *arm = trial->arms[on];
+	u64 wanted_ns = sums->run_ns + sums->lost_ns, moves_ns = sums->moves * MOVE_NS;
+	u64 gained_ns = sums->run_ns > moves_ns ? sums->run_ns - moves_ns : 0;
 
-	if (sums->run_ns + sums->lost_ns >= EPOCH_WORK_MIN_NS)
+	if (wanted_ns >= EPOCH_WORK_MIN_NS)
 		governor_add(&arm[VAWARE_OUTCOME_PROGRESS],
-			     governor_log_256(
-				     sums->run_ns * 65536 / (sums->run_ns + sums->lost_ns) + 1));
+			     governor_log_256(gained_ns * 65536 / wanted_ns + 1));
 	if (sums->wakes >= EPOCH_WAKES_MIN)
 		governor_add(&arm[VAWARE_OUTCOME_WAIT],
 			     governor_log_256(sums->wait_ns / sums->wakes + 1));

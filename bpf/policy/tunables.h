@@ -321,12 +321,10 @@
 #define HARM_256 32
 
 /*
- * To win, harvesting has to give tasks a fifth more of the time than they have without: it moves
- * tasks, of which the caches are not measured. By late beats a task that moves often seems to run
- * for a fifth longer than it does: then a third. Rescue has to save a quarter of the wait. In 1/256
- * of an octave.
+ * To win, harvesting has to give tasks as much more of the time as others, moves paid; by late
+ * beats a third more: a task that moves often then seems to run for a fifth longer than it does.
+ * Rescue has to save a quarter of the wait. In 1/256 of an octave.
  */
-#define IVH_GAIN_256 67
 #define IVH_GAIN_BEATS_256 106
 #define RESCUE_GAIN_256 82
 

@@ -70,6 +70,7 @@ impl Service {
                 lost_ns: EPOCH - run_ns,
                 wait_ns: (wait_us * 1e3) as u64 * WAKES,
                 wakes: WAKES,
+                moves: 0,
                 acts: [1; NR_POLICIES as usize],
             };
             pure!(governor_take(&mut self.trial, on, &sums));
@@ -87,7 +88,22 @@ fn arm(logs: &[u64]) -> vaware_epochs {
     epochs
 }
 
+/// The logarithm of the progress in an epoch in which tasks ran for `run_ns`, and moved so often.
+fn progress_256(run_ns: u64, moves: u64) -> u64 {
+    let mut trial = Service::begin(IVH, 1).trial;
+    let acts = [1; NR_POLICIES as usize];
+    let sums = governor_sums { run_ns, lost_ns: EPOCH - run_ns, wait_ns: 0, wakes: 0, moves, acts };
+    pure!(governor_take(&mut trial, true, &sums));
+    trial.arms[1][PROGRESS].sum
+}
+
 proptest! {
+    #[test]
+    fn a_move_counts_as_time_that_was_not_obtained(run in 0..EPOCH, moves in 0..1000u64) {
+        let left = run.saturating_sub(moves * u64::from(MOVE_NS));
+        prop_assert_eq!(progress_256(run, moves), progress_256(left, 0));
+    }
+
     #[test]
     fn harvesting_that_pays_is_on_within_seconds(seed in 1u64..1 << 40, gain in 1.5..1.9f64, noise in 0.0..0.15f64) {
         let mut service = Service::begin(IVH, seed);
@@ -150,7 +166,7 @@ proptest! {
     #[test]
     fn an_epoch_with_next_to_no_work_is_none(run_ns in 0..EPOCH / 32, lost_ns in 0..EPOCH / 32, wakes in 0u64..8, on: bool) {
         let mut service = Service::begin(IVH, 1);
-        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, acts: [1; NR_POLICIES as usize] };
+        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, moves: 0, acts: [1; NR_POLICIES as usize] };
         pure!(governor_take(&mut service.trial, on, &sums));
         prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].count, 0);
         prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].count, 0);
@@ -203,7 +219,7 @@ proptest! {
 
     #[test]
     fn sums_since_are_differences(run in 0u64..1 << 40, more in 0u64..1 << 40) {
-        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, acts: [n; NR_POLICIES as usize] };
+        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, moves: n, acts: [n; NR_POLICIES as usize] };
         let (mut now, mut before) = (sums(run + more), sums(run));
         pure!(governor_since(&mut now, &mut before));
         prop_assert_eq!((now.run_ns, now.lost_ns, now.wait_ns, now.wakes), (more, 2 * more, 3 * more, more));
