@@ -215,6 +215,7 @@ curl|curl|has curl
 systemd (as PID 1 of a lab VM)|systemd|[ -x /lib/systemd/systemd ]
 rpm|rpm|has rpm
 crun (containers in a lab VM)|crun|has crun
+podman (the same, by an engine)|podman|has podman
 helm $HELM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool helm $HELM_VERSION
 kubeconform $KUBECONFORM_VERSION in target/tools/bin|GO_TOOLS|has_go_tool kubeconform $KUBECONFORM_VERSION
 schemas of Kubernetes $KUBERNETES_VERSION in target/tools/kubernetes|KUBERNETES|[ -d "$tools/kubernetes/$KUBERNETES_VERSION" ]
@@ -449,7 +450,9 @@ install_missing() {
             run_logged 'install packages' "${packages[@]}"
         fi
         # Their programs are wanted, not servers that run from now on.
-        services=$(for each in nginx postgresql redis-server; do if misses "$each" || misses "$each-light"; then echo "$each"; fi; done)
+        services=$(for each in nginx postgresql redis-server podman; do
+            if misses "$each" || misses "$each-light"; then echo "${each/podman/podman.socket podman-auto-update.timer}"; fi
+        done)
         # shellcheck disable=SC2086 # a list of words
         if [ -n "$services" ] && has systemctl; then "${root[@]}" systemctl disable --now $services >>"$log" 2>&1 || true; fi
     fi
