@@ -11,6 +11,7 @@ readonly GO_MIN=1.21 NFPM_VERSION=v2.45.2 HELM_VERSION=v3.20.2 KUBECONFORM_VERSI
 readonly KUBERNETES_VERSION=v1.34.1 SECCOMP_VERSION=v0.3.0
 # Nothing may hang: a download whose server has fallen silent is begun anew. apt and Go keep what came so far.
 readonly ATTEMPTS=3 LIMIT_S=${VAWARE_SETUP_LIMIT_S:-900}
+readonly LISTS_LIMIT_S=$(((LIMIT_S + 4) / 5)) # package lists are small
 readonly EXIT_USAGE=64 EXIT_UNAVAILABLE=69 EXIT_NO_PERMISSION=77
 # Where virtiofsd goes on Debian 12, whose package has it only together with a QEMU that is too old.
 readonly VIRTIOFSD_LOCAL=/usr/local/bin/virtiofsd
@@ -265,25 +266,29 @@ find_root() {
     fi
 }
 
-# attempt COMMAND...: in the foreground, so that an interrupt reaches it too.
-attempt() {
-    echo "+ $*" >>"$log"
-    timeout --foreground --kill-after=30 "$LIMIT_S" "$@" >>"$log" 2>&1 </dev/null
+# attempts LIMIT_S COMMAND...: begun anew if it fails or takes longer; in the foreground, so that an interrupt reaches it.
+attempts() {
+    local limit_s=$1 i
+    shift
+    for ((i = 0; i < ATTEMPTS; i++)); do
+        echo "+ $*" >>"$log"
+        if timeout --foreground --kill-after=30 "$limit_s" "$@" >>"$log" 2>&1 </dev/null; then return; fi
+    done
+    return 1
 }
 
-# run_logged WHAT COMMAND...: in at most ATTEMPTS attempts; the log is kept when all fail.
-run_logged() {
-    local what=$1 attempt
-    shift
+# run_within LIMIT_S WHAT COMMAND...: the log is kept when all attempts fail.
+run_within() {
+    local limit_s=$1 what=$2
+    shift 2
     say "To $what..."
-    for ((attempt = 1; attempt <= ATTEMPTS; attempt++)); do
-        if attempt "$@"; then return; fi
-    done
+    if attempts "$limit_s" "$@"; then return; fi
     keep_log=yes
     tail -n 3 "$log" >&2
-    say_end $EXIT_UNAVAILABLE "Could not $what in $ATTEMPTS attempts of at most $LIMIT_S s. Read $log, check the network and the system's apt sources, and run this again."
+    say_end $EXIT_UNAVAILABLE "Could not $what in $ATTEMPTS attempts of at most $limit_s s. Read $log, check the network and the system's apt sources, and run this again."
 }
 
+run_logged() { run_within "$LIMIT_S" "$@"; }
 
 apt_has() { [ -n "$(apt-cache madison "$1" 2>/dev/null)" ]; }
 
@@ -353,7 +358,7 @@ install_from_backports() {
     fi
     local apt_own=("${apt_get[@]}" -o "Dir::Etc::SourceList=$own/sources.list" -o "Dir::State::Lists=$own/lists"
         -o "Dir::Cache=$own/cache")
-    run_logged "read the package lists of $suite" "${apt_own[@]}" update
+    run_within "$LISTS_LIMIT_S" "read the package lists of $suite" "${apt_own[@]}" update
     run_logged "install $1 from $suite" "${apt_own[@]}" install --no-install-recommends -t "$suite" "$1"
 }
 
@@ -440,7 +445,8 @@ install_missing() {
     local packages services
     if needs_root; then
         # A broken third-party source must not stop us: the installation tells whether it mattered.
-        attempt "${apt_get[@]}" update || true
+        say 'To read the package lists...'
+        attempts "$LISTS_LIMIT_S" "${apt_get[@]}" -o APT::Update::Error-Mode=any update || true
         packages=$(ordinary_packages)
         if [ -n "$packages" ]; then
             # shellcheck disable=SC2206 # a list of words

@@ -73,7 +73,8 @@ fetch() {
     for suite in "$codename" "$codename-backports"; do
         echo "deb-src [signed-by=$keyring] $mirror $suite main"
     done >"$own/sources.list"
-    local apt=(apt-get -o "Dir::Etc::SourceList=$own/sources.list" -o Dir::Etc::SourceParts=/dev/null
+    # A server that falls silent must not hold this up for ever.
+    local apt=(timeout --kill-after=30 300 apt-get -o "Dir::Etc::SourceList=$own/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o "Dir::State::Lists=$own/lists" -o "Dir::Cache=$own/cache" -o APT::Sandbox::User=root)
     "${apt[@]}" update || return
     version=$("${apt[@]/apt-get/apt-cache}" showsrc qemu | sed -n "s/^Version: \(.*:$QEMU_SERIES\..*\)/\1/p" | head -n 1)
@@ -81,7 +82,9 @@ fetch() {
     (cd "$work" && "${apt[@]}" source --download-only --tar-only "qemu=$version")
 }
 
-step "fetch the source of QEMU $QEMU_SERIES from Debian's archive" fetch
+fetch_in_three_attempts() { fetch || fetch || fetch; }
+
+step "fetch the source of QEMU $QEMU_SERIES from Debian's archive" fetch_in_three_attempts
 tarball=$(echo "$work"/qemu_*.orig.tar.*)
 mkdir "$work/source"
 step 'unpack QEMU' tar -xf "$tarball" -C "$work/source" --strip-components=1
