@@ -41,8 +41,7 @@ static void end_wait(const struct task_struct *p, struct task_ctx *t, struct vcp
 	s->wait_ns[class] += wait_ns;
 	if (wait_ns > s->wait_max_ns[class])
 		s->wait_max_ns[class] = wait_ns;
-	/* The daemon wakes vCPUs that nobody uses: its waits are longer than those of users.
-	 */
+	/* The daemon wakes vCPUs that nobody uses: its waits are longer than users'. */
 	if (!account_normal(class) || p->tgid == daemon_tgid)
 		return;
 	s->lost_ns += wait_ns;

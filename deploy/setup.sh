@@ -442,7 +442,7 @@ needs_root() {
 }
 
 install_missing() {
-    local packages services
+    local packages install services
     if needs_root; then
         # A broken third-party source must not stop us: the installation tells whether it mattered.
         say 'To read the package lists...'
@@ -450,10 +450,10 @@ install_missing() {
         packages=$(ordinary_packages)
         if [ -n "$packages" ]; then
             # shellcheck disable=SC2206 # a list of words
-            packages=("${apt_get[@]}" install --no-install-recommends $packages)
+            install=("${apt_get[@]}" install --no-install-recommends $packages)
             # What can fall silent comes first: an installation that was cut off has to be mended by hand.
-            run_logged 'download packages' "${packages[@]}" --download-only
-            run_logged 'install packages' "${packages[@]}"
+            run_logged 'download packages' "${install[@]}" --download-only
+            run_logged 'install packages' "${install[@]}"
         fi
         # Their programs are wanted, not servers that run from now on.
         services=$(for each in nginx postgresql redis-server podman; do

@@ -2,6 +2,7 @@
 """scx_vaware in the guest of a lab VM: the VMs, the scheduler's life, and what the kernel says."""
 
 import itertools
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from conftest import FAILED
 from prometheus_tools import value, value_if_known
 from vlab import CommandTimeout, Handle, LabError, Result, Vm, virtual_time
 from vlab.tool import built as built_by_cargo
+from workloads import spinners
 
 TOOLS = Path(__file__).resolve().parent / "guest"  # the guest sees the host's files
 BINARY = "/tmp/scx_vaware"  # in the guest
@@ -67,6 +69,13 @@ def kernel_complaints(vm: Vm) -> list[str]:
 def tool(name: str, *arguments: object) -> str:
     """The command line of one of the tools in guest/."""
     return shlex.join([str(TOOLS / name), *map(str, arguments)])
+
+
+def spin(vm: Vm, *tasks: str, seconds: float) -> list[dict]:
+    """Let tasks spin together (see workloads.spinners); returns what each of them got."""
+    done = vm.run(spinners.command(seconds, *tasks), seconds + LIMIT_S)
+    assert done.rc == 0, done.output
+    return json.loads(done.output.splitlines()[-1])
 
 
 def configure(vm: Vm, text: str) -> None:

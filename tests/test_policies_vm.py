@@ -12,11 +12,12 @@ from guest_scheduler import (
     decisions,
     on_kernels,
     published,
+    spin,
     tool,
     wait_until,
 )
 from vlab.truth import difference
-from workloads import programs, spinners, sync
+from workloads import programs, sync
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 # vCPUs 2 and 3 are stopped for 80 ms of every 160; 0 and 1 share the other core.
@@ -72,9 +73,7 @@ def work(vm, command):
 
 def spun(vm, task, seconds=WORK_S):
     """The work that a single spinner does."""
-    done = vm.run(spinners.command(seconds, task), LIMIT_S)
-    assert done.rc == 0, done.output
-    return json.loads(done.output.splitlines()[-1])[0]["turns"]
+    return spin(vm, task, seconds=seconds)[0]["turns"]
 
 
 @pytest.mark.parametrize("policy, counter", [("rescue", "rescue_won_hedge"), ("bvs", "bvs_picked")])

@@ -5,9 +5,8 @@ import json
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, tool, wait_until
+from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, SHAPE, on_kernels, spin, tool, wait_until
 from vlab.truth import difference
-from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 MEASURE_S = 5
@@ -16,22 +15,15 @@ WAIT_BOUND_S = 1.0  # the scheduler's default
 WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
 
-def spin(vm, *tasks, seconds=MEASURE_S):
-    """Let tasks spin together (see workloads.spinners); returns what each of them got."""
-    done = vm.run(spinners.command(seconds, *tasks), seconds + LIMIT_S)
-    assert done.rc == 0, done.output
-    return json.loads(done.output.splitlines()[-1])
-
-
 def test_nice_values_are_honoured(scheduler):
-    first, second = spin(scheduler.vm, "vcpu=1,nice=0", "vcpu=1,nice=5")
+    first, second = spin(scheduler.vm, "vcpu=1,nice=0", "vcpu=1,nice=5", seconds=MEASURE_S)
     # Either may be a slice ahead at the end: some 20 ms of the 1.2 s that the second has.
     ratio = first["turns"] / second["turns"]
     assert ratio == pytest.approx(WEIGHT_NICE_0 / WEIGHT_NICE_5, rel=0.05)
 
 
 def test_idle_work_yields_to_normal_work_and_does_not_starve(scheduler):
-    normal, idle = spin(scheduler.vm, "vcpu=1", "vcpu=1,policy=idle")
+    normal, idle = spin(scheduler.vm, "vcpu=1", "vcpu=1,policy=idle", seconds=MEASURE_S)
     assert normal["turns"] >= 0.9 * (normal["turns"] + idle["turns"])
     # Nobody stops the vCPU: over the bound come a slice and a tick at most.
     assert idle["longest_gap_s"] < 1.1 * WAIT_BOUND_S
@@ -42,7 +34,7 @@ def test_equal_tasks_share_a_vcpu_that_is_stopped_half_of_the_time(scheduler, st
     guest, stop_ms = scheduler.vm, round(stop_s * 1000)
     guest.shape(f"{SHAPE}+quota:{stop_ms}/{2 * stop_ms}:1")
     before = guest.truth()
-    tasks = spin(guest, "vcpu=1", "vcpu=1")
+    tasks = spin(guest, "vcpu=1", "vcpu=1", seconds=MEASURE_S)
     run_s = difference(before, guest.truth())[1].run_ns / 1e9
     turns = sum(task["turns"] for task in tasks)
     assert tasks[0]["turns"] == pytest.approx(turns / 2, rel=0.05)

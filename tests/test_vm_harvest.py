@@ -1,12 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Harvesting for several tasks at once, in a VM that has vCPUs to spare."""
 
-import json
-
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, GuestScheduler, boot
-from workloads import spinners
+from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, boot, spin
 
 pytestmark = pytest.mark.vm
 HALF = "honest+hog"  # each vCPU has half of a core
@@ -21,9 +18,7 @@ def vm(binary):
 
 def spun(vm):
     """The work that two tasks do in 2 s together."""
-    done = vm.run(spinners.command(2, "any", "any"), LIMIT_S)
-    assert done.rc == 0, done.output
-    return sum(task["turns"] for task in json.loads(done.output.splitlines()[-1]))
+    return sum(task["turns"] for task in spin(vm, "any", "any", seconds=2))
 
 
 def test_tasks_that_look_at_the_same_moment_are_all_served(vm):
