@@ -48,7 +48,8 @@ def test_light_tasks_do_not_unsettle_shares(vm):
     """Ideal is 1.97 for a; what light tasks get by the wait bound costs 4 %."""
     heavy = (f"{name}:weight={weight},spin=2" for name, weight in HEAVY.items())
     got = used(vm, *heavy, "e:weight=1,spin=8", "f:weight=10,spin=8", "g:weight=60,spin=8")
-    assert got["a"] > 1.5, got  # 1.18 was seen where vCPUs took from each other all the time
+    # 1.66 to 1.93 are usual; 1.18 where vCPUs took from each other all the time.
+    assert got["a"] > 1.4, got
 
 
 def test_weights_change_while_tasks_run(vm):
@@ -118,7 +119,7 @@ def test_many_tasks_below_a_small_limit_are_no_stall(vm):
 def test_tasks_below_a_small_limit_take_turns(vm):
     """More tasks than vCPUs: who gave way before it ran for long is not behind who did."""
     got = used(vm, f"a:max=1000/100000,spin={2 * VCPUS}", seconds=20)
-    assert got["waited_s"] < 8, got  # 12 s were seen where it was
+    assert got["waited_s"] < 9, got  # 3.7 to 6.1 s are usual, and 12 where it was
 
 
 def test_metrics_tell_which_pod_suffers(vm):
