@@ -104,8 +104,7 @@ __noinline int governor_draw(u32 index, u64 epoch, bool quiet)
 
 	if (!trial)
 		return 0;
-	rests = quiet ? governor_rests(&g, trial->verdict)
-		      : !governor_is_on(&g, epoch, trial->verdict);
+	rests = quiet ? governor_rests(trial->verdict) : !governor_is_on(&g, epoch, trial->verdict);
 	if (rests)
 		__sync_fetch_and_or(&resting, bit);
 	else

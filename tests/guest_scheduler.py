@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGHUP, SIGINT
 
@@ -313,11 +313,12 @@ def boot(
     shape: str = SHAPE,
     append: str = "",
     clock: str = "virtual",
+    paravirt: tuple[str, ...] = VIRTUAL.paravirt,
 ) -> Vm:
     """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
     options = {"vcpus": vcpus, "shape": shape, "append": append, "clock": clock}
     try:
-        vm = Vm(kernel, virtual=VIRTUAL, **options).up()
+        vm = Vm(kernel, virtual=replace(VIRTUAL, paravirt=paravirt), **options).up()
     except LabError as why:
         if why.exit_code == 69:
             pytest.skip(why.message)

@@ -3,15 +3,17 @@
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, boot, spin
+from guest_scheduler import DEFAULT_KERNEL, VIRTUAL, GuestScheduler, boot, spin
 
 pytestmark = pytest.mark.vm
 HALF = "honest+hog"  # each vCPU has half of a core
 
 
-@pytest.fixture(scope="module")
-def vm(binary):
-    booted = boot(DEFAULT_KERNEL, binary, vcpus=8, shape=HALF)
+@pytest.fixture(scope="module", params=["steal clock", "late beats"])
+def vm(request, binary):
+    by_beats = request.param == "late beats"
+    offered = tuple(what for what in VIRTUAL.paravirt if what != "steal" or not by_beats)
+    booted = boot(DEFAULT_KERNEL, binary, vcpus=8, shape=HALF, paravirt=offered)
     yield booted
     booted.down()
 
@@ -25,7 +27,8 @@ def test_tasks_that_look_at_the_same_moment_are_all_served(vm):
     """Ticks come at the same moment, and the vCPU that is best for one task is so for all.
 
     Where only one of them got a target, and that halted before its task came, 1.36 to 1.49 was
-    seen.
+    seen; without a steal clock 1.0, as it was tried in 4 of 64 epochs only, and had to win by a
+    third.
     """
     with GuestScheduler(vm, "--policies", "none"):
         without = spun(vm)

@@ -58,7 +58,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 		g.outcome = VAWARE_OUTCOME_WAIT;
 		break;
 	case VAWARE_POLICY_IVH:
-		g.open_64 = exact ? 32 : 4;
+		g.open_64 = 32;
 		if (!exact)
 			g.gain_256 = IVH_GAIN_BEATS_256;
 		g.has_to_win = true;
@@ -88,9 +88,9 @@ static inline bool governor_is_on(const struct governed *g, u64 epoch, u32 verdi
 
 /* Return true if a policy rests while nothing is wrong, after @verdict: there are no epochs then.
  */
-static inline bool governor_rests(const struct governed *g, u32 verdict)
+static inline bool governor_rests(u32 verdict)
 {
-	return verdict == VAWARE_TRIAL_LOSES || (verdict == VAWARE_TRIAL_OPEN && g->open_64 < 32);
+	return verdict == VAWARE_TRIAL_LOSES;
 }
 
 /* Return the logarithm of @value, above 0, in 1/256 of an octave; it is linear within one. */

@@ -322,10 +322,10 @@
 
 /*
  * To win, harvesting has to give tasks as much more of the time as others, moves paid; by late
- * beats a third more: a task that moves often then seems to run for a fifth longer than it does.
+ * beats a fifth more: a task that moves often then seems to run for so much longer than it does.
  * Rescue has to save a quarter of the wait. In 1/256 of an octave.
  */
-#define IVH_GAIN_BEATS_256 106
+#define IVH_GAIN_BEATS_256 67
 #define RESCUE_GAIN_256 82
 
 #endif

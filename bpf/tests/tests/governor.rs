@@ -33,6 +33,7 @@ const EVEN: Host = Host { share: 0.5, gain: 1.0, wait_us: 300.0, wait_times: 1.0
 struct Service {
     trial: vaware_trial,
     index: u32,
+    exact: bool,
     epoch: u64,
     random: u64,
 }
@@ -42,7 +43,7 @@ impl Service {
         let epochs = || vaware_epochs { count: 0, sum: 0, sum_sq: 0 };
         let arms = [[epochs(), epochs()], [epochs(), epochs()]];
         let trial = vaware_trial { arms, acted_epoch: 0, verdict: OPEN, prior: OPEN };
-        Self { trial, index, epoch: seed, random: seed | 1 }
+        Self { trial, index, exact: true, epoch: seed, random: seed | 1 }
     }
 
     /// Uniform in -1 to 1.
@@ -55,7 +56,7 @@ impl Service {
 
     /// So many epochs on `host`. Returns in how many the policy was on.
     fn serve(&mut self, epochs: u64, host: Host) -> u64 {
-        let how = pure!(governed_of(self.index, true));
+        let how = pure!(governed_of(self.index, self.exact));
         let mut nr_on = 0;
         for _ in 0..epochs {
             self.epoch += 1;
@@ -105,12 +106,21 @@ proptest! {
     }
 
     #[test]
-    fn harvesting_that_pays_is_on_within_seconds(seed in 1u64..1 << 40, gain in 1.5..1.9f64, noise in 0.0..0.15f64) {
-        let mut service = Service::begin(IVH, seed);
+    fn harvesting_that_pays_is_on_within_seconds(
+        seed in 1u64..1 << 40, gain in 1.5..1.9f64, noise in 0.0..0.15f64, exact: bool,
+    ) {
+        let mut service = Service { exact, ..Service::begin(IVH, seed) };
         service.serve(40, Host { gain, noise, ..EVEN });
         prop_assert_eq!(service.trial.verdict, WINS);
         let nr_on = service.serve(200, Host { gain, noise, ..EVEN });
         prop_assert!(nr_on > 160, "{} of 200 epochs", nr_on);
+    }
+
+    #[test]
+    fn by_late_beats_a_small_gain_of_harvesting_is_none(seed in 1u64..1 << 40, gain in 0.9..1.12f64) {
+        let mut service = Service { exact: false, ..Service::begin(IVH, seed) };
+        service.serve(160, Host { gain, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, LOSES);
     }
 
     #[test]
