@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the daemon has changed in /sys is as it was before: at its end, and after it was killed."""
 
+import re
 from signal import SIGKILL
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
+    SHAPE,
     GuestScheduler,
     boot,
     published,
@@ -19,6 +21,12 @@ RECORD = "/run/scx_vaware/restore.toml"
 TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
 CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
 RETAIN = ("--policies", "retain")
+STACKED = "pin:0/1/2/2"
+# All files that place interrupts and unbound work, with what they show.
+PLACES = (
+    "grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity"
+    " /sys/devices/virtual/workqueue/cpumask"
+)
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +65,29 @@ def test_the_next_start_restores_what_a_killed_one_has_changed(guest):
     with GuestScheduler(guest):
         assert timeout_ns(guest) == before
         assert guest.run(f"test -e {RECORD}", LIMIT_S).rc == 1
+
+
+def test_interrupts_keep_away_from_a_banned_vcpu_until_it_ends(guest):
+    def shown():
+        return dict(line.split(":") for line in guest.run(PLACES, LIMIT_S).output.splitlines())
+
+    guest.shape(STACKED)
+    before = shown()
+    with GuestScheduler(guest, "--move-interrupts") as scheduler:
+        wait_until(guest, lambda: "keep away from vCPUs" in scheduler.output, "a move")
+        banned = int(re.search(r"keep away from vCPUs (\d)\n", scheduler.output)[1])
+        moved = {place: now for place, now in shown().items() if now != before[place]}
+        assert banned in (2, 3)
+        assert f"interrupts: {len(moved)} files keep away" in scheduler.output, (moved, before)
+        masks = {int(now, 16) for place, now in moved.items() if "_list" not in place}
+        assert masks == {0b1111 & ~(1 << banned)}, moved
+        lists = [now for place, now in moved.items() if "_list" in place]
+        assert lists and not any(str(banned) in now or now == "0-3" for now in lists), moved
+        scheduler.end(SIGKILL)
+    assert shown() != before
+    with GuestScheduler(guest):
+        assert shown() == before
+    guest.shape(SHAPE)
 
 
 def test_what_somebody_else_sets_stays(guest):

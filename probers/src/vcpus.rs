@@ -52,9 +52,18 @@ fn read_list(path: &Path) -> Result<Vec<u32>, VcpuListError> {
         .ok_or(VcpuListError::Malformed { path: shown, text })
 }
 
-/// Parse the kernel's list format, such as `0-3,8`; ascending, so that "3-0" is refused, and so are
-/// more vCPUs than Linux can have.
-pub(crate) fn parse_list(text: &str) -> Option<Vec<u32>> {
+/// Return `vcpus`, in ascending order, in the kernel's list format, such as `0-3,8`.
+pub fn format_list(vcpus: &[u32]) -> String {
+    let runs = vcpus.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first}-{last}"),
+        _ => run.iter().map(u32::to_string).collect(),
+    });
+    runs.collect::<Vec<_>>().join(",")
+}
+
+/// Parse the kernel's list format; ascending, so that "3-0" is refused, and so are more vCPUs than
+/// Linux can have.
+pub fn parse_list(text: &str) -> Option<Vec<u32>> {
     let mut vcpus: Vec<u32> = Vec::new();
     for range in text.split(',').filter(|range| !range.is_empty()) {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -77,8 +86,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_with_gaps_are_read() {
+    fn lists_with_gaps_are_read_and_written() {
         assert_eq!(parse_list("0-2,5,8-9"), Some(vec![0, 1, 2, 5, 8, 9]));
+        assert_eq!(format_list(&[0, 1, 2, 5, 8, 9]), "0-2,5,8-9");
     }
 
     #[test]

@@ -200,7 +200,7 @@ mod tests {
         assert!(
             shown.starts_with(
                 "policies = []\nwait_bound_ms = 300\npartial = false\n\
-                 monitor_only = false\nkill_switch = \"/run/scx_vaware/disable\"\n\
+                 monitor_only = false\nmove_interrupts = false\nkill_switch = \"/run/scx_vaware/disable\"\n\
                  unload_if_worse_percent = 0.0\nejections_max = 3\nstart_jitter_s = 0\nlisten = \"off\"\nprobe_budget_percent = 0.5\n"
             ),
             "{shown}"

@@ -138,9 +138,7 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         deadline: None,
     };
     let ended = daemon.stay_loaded();
-    for note in daemon.restore.undo_all() {
-        daemon.outputs.tell(Priority::Warning, &note);
-    }
+    daemon.put_back();
     daemon.outputs.close();
     ended
 }
@@ -205,9 +203,17 @@ impl Daemon<'_> {
     fn detach(&mut self, scheduler: &mut Scheduler<'_>) -> Result<(), Failure> {
         let (stats, trials) = (scheduler.stats()?, scheduler.trials()?);
         scheduler.detach()?;
+        self.put_back();
         self.keep(&trials);
         self.outputs.say(screen::end(&stats.total(), &trials));
         Ok(())
+    }
+
+    /// Put back what was changed in /sys and /proc.
+    fn put_back(&mut self) {
+        for note in self.restore.undo_all() {
+            self.outputs.tell(Priority::Warning, &note);
+        }
     }
 
     /// Check that the kernel can have it, and say what will not hold.
@@ -325,7 +331,10 @@ impl Daemon<'_> {
 
     /// What is done once a second.
     fn round(&mut self, control: &mut Control, scheduler: &mut Scheduler) -> anyhow::Result<()> {
-        for event in control.round(scheduler, &self.telemetry, &mut self.restore)? {
+        let moves_interrupts = self.config.move_interrupts;
+        for event in
+            control.round(scheduler, &self.telemetry, moves_interrupts, &mut self.restore)?
+        {
             self.outputs.tell(event.priority, &event.text);
         }
         let trials = scheduler.trials()?;

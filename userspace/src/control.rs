@@ -11,6 +11,7 @@ use probers::vcpus::Vcpus;
 
 use crate::bans::{self, Bans};
 use crate::events::{Event, Priority, Round, Watch};
+use crate::interrupts::Interrupts;
 use crate::pace::PaceTaker;
 use crate::probing::Probing;
 use crate::restore::Restore;
@@ -38,6 +39,7 @@ pub struct Control {
     pace: PaceTaker,
     gathering: Gathering,
     retain: Retain,
+    interrupts: Interrupts,
     watch: Watch,
     /// What the hypervisor claims of the topology, and of which online vCPUs it was read.
     claims: Claims,
@@ -57,6 +59,7 @@ impl Control {
             pace: PaceTaker::default(),
             gathering: Gathering::default(),
             retain: Retain::default(),
+            interrupts: Interrupts::default(),
             watch: Watch::default(),
             claims: Claims::default(),
             claimed_of: Vec::new(),
@@ -64,7 +67,7 @@ impl Control {
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
-    /// What policies change of the system goes through `restore`. Return what an operator should hear of.
+    /// What is changed of the system goes through `restore`, interrupts only if `moves_interrupts`. Return what an operator should hear of.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.
@@ -72,6 +75,7 @@ impl Control {
         &mut self,
         scheduler: &mut Scheduler,
         telemetry: &Telemetry,
+        moves_interrupts: bool,
         restore: &mut Restore,
     ) -> anyhow::Result<Vec<Event>> {
         let vcpus = Vcpus::read().ok();
@@ -103,6 +107,10 @@ impl Control {
         let news = failed.iter().map(|failed| &failed.news).chain(&in_the_way);
         let mut events: Vec<_> =
             news.map(|news| Event::new(Priority::Warning, news.as_str())).collect();
+        let (bad, good): (Vec<_>, Vec<_>) =
+            self.told.iter().partition(|vcpu| moves_interrupts && vcpu.banned());
+        let numbers = |of: Vec<&VcpuHints>| of.iter().map(|vcpu| vcpu.vcpu).collect::<Vec<_>>();
+        events.extend(self.interrupts.round(&numbers(bad), &numbers(good), restore));
         events.extend(self.watch.round(&Round {
             told: &self.told,
             bans: &self.bans,

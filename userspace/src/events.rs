@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use hints::VcpuHints;
 use probers::snapshot::{Topology, VcpuSnapshot};
+use probers::vcpus::format_list;
 
 use crate::bans::Bans;
 
@@ -165,7 +166,7 @@ fn trusted(found: &Topology) -> Topology {
 
 fn describe(topology: &Topology) -> String {
     let level = |(name, groups): (&str, &[probers::snapshot::Group])| {
-        let members = groups.iter().map(|group| list(&group.members)).collect::<Vec<_>>();
+        let members = groups.iter().map(|group| format_list(&group.members)).collect::<Vec<_>>();
         (!members.is_empty())
             .then(|| format!("{} of a {name} ({})", groups.len(), first_of(&members)))
     };
@@ -174,22 +175,6 @@ fn describe(topology: &Topology) -> String {
         [] => "no vCPUs share a thread, core or cache of their own".into(),
         levels => format!("groups that share: {}", levels.join(", ")),
     }
-}
-
-/// Numbers as the kernel lists them: `0-3,8`.
-fn list(numbers: &[u32]) -> String {
-    let mut runs: Vec<(u32, u32)> = Vec::new();
-    for &number in numbers {
-        match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
-        }
-    }
-    let run = |(first, last): (u32, u32)| match first == last {
-        true => first.to_string(),
-        false => format!("{first}-{last}"),
-    };
-    runs.into_iter().map(run).collect::<Vec<_>>().join(",")
 }
 
 #[cfg(test)]

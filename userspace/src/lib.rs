@@ -14,6 +14,7 @@ pub mod events;
 pub mod failure;
 pub mod health;
 pub mod http;
+pub mod interrupts;
 pub mod kernel;
 mod kernel_map;
 mod libbpf_log;

@@ -54,7 +54,7 @@ impl Restore {
         Self::begin_at(folder, ROOTS.map(PathBuf::from).into())
     }
 
-    fn begin_at(folder: PathBuf, roots: Vec<PathBuf>) -> (Self, Vec<String>) {
+    pub(crate) fn begin_at(folder: PathBuf, roots: Vec<PathBuf>) -> (Self, Vec<String>) {
         let lock = lock(&folder);
         let mut this = Self { folder, roots, changes: BTreeMap::new(), lock };
         if this.lock.is_err() {
@@ -87,7 +87,7 @@ impl Restore {
             return Ok(());
         }
         let known = self.changes.get(&name).cloned();
-        let before = known.as_ref().map_or(shown, |change| change.before.clone());
+        let before = self.before(&name, shown);
         self.note(&name, Some(Change { before: before.clone(), ours: None }))?;
         if let Err(why) = write(path, value) {
             self.note(&name, known)?;
@@ -95,6 +95,26 @@ impl Restore {
         }
         // Not always what was written: the kernel has its own way to show it.
         self.note(&name, Some(Change { before, ours: show(path).ok() }))
+    }
+
+    /// What the file at `path` shows without a change of this process.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn original(&self, path: &Path) -> Result<String, String> {
+        let shown = show(path).map_err(|why| failed("read", path, &why))?;
+        Ok(self.before(&self.name(path)?, shown))
+    }
+
+    /// What the file shows without a change of this process, where it now shows `shown`. What
+    /// somebody else has set meanwhile counts from now on.
+    fn before(&self, name: &str, shown: String) -> String {
+        match self.changes.get(name) {
+            Some(change) if change.ours.as_ref().is_none_or(|ours| *ours == shown) => {
+                change.before.clone()
+            }
+            _ => shown,
+        }
     }
 
     /// Have the file at `path` show what it did before it was first set, if it was.
@@ -183,6 +203,15 @@ impl Restore {
     }
 }
 
+#[cfg(test)]
+impl Restore {
+    /// End as a process that is killed: nothing is undone, and the lock is free.
+    pub(crate) fn kill(mut self) {
+        self.changes.clear();
+        self.lock = Err(String::new());
+    }
+}
+
 impl Drop for Restore {
     fn drop(&mut self) {
         // Who wants to tell what was in vain has called undo_all() before.
@@ -256,12 +285,6 @@ mod tests {
         }
     }
 
-    /// End as a process that is killed: nothing is undone, and the lock is free.
-    fn kill(mut restore: Restore) {
-        restore.changes.clear();
-        restore.lock = Err(String::new());
-    }
-
     fn shown(path: &Path) -> String {
         show(path).unwrap_or_default()
     }
@@ -287,7 +310,7 @@ mod tests {
         let path = scene.file("a", "before");
         let mut restore = scene.begin().0;
         assert_eq!(restore.set(&path, "after"), Ok(()));
-        kill(restore);
+        restore.kill();
         assert_eq!(shown(&path), "after");
         let (_next, notes) = scene.begin();
         assert_eq!((shown(&path), notes), ("before".into(), Vec::new()));
@@ -303,7 +326,7 @@ mod tests {
             Change { before: "before".into(), ours: None },
         )]);
         assert!(restore.save(&changes).is_ok());
-        kill(restore);
+        restore.kill();
         let _ = fs::write(&path, "half"); // written, and not yet read back
         drop(scene.begin());
         assert_eq!(shown(&path), "before");
@@ -318,6 +341,20 @@ mod tests {
         let _ = fs::write(&path, "theirs");
         drop(restore);
         assert_eq!((shown(&path), scene.record()), ("theirs".into(), String::new()));
+    }
+
+    #[test]
+    fn what_others_set_between_two_changes_is_what_comes_back() {
+        let scene = Scene::new("meanwhile");
+        let path = scene.file("a", "before");
+        let mut restore = scene.begin().0;
+        assert_eq!(restore.set(&path, "ours"), Ok(()));
+        assert_eq!(restore.original(&path), Ok("before".into()));
+        let _ = fs::write(&path, "theirs");
+        assert_eq!(restore.original(&path), Ok("theirs".into()));
+        assert_eq!(restore.set(&path, "ours"), Ok(()));
+        drop(restore);
+        assert_eq!(shown(&path), "theirs");
     }
 
     #[test]

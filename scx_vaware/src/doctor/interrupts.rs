@@ -94,8 +94,8 @@ pub fn judge(before: &Counts, after: &Counts, seconds: f64, found: &VcpuSnapshot
         return finding.advise("no vCPU is better: ask the provider for another VM");
     }
     finding.advise(format!(
-        "write {} to /proc/irq/{}/smp_affinity_list, and likewise for the others; stop irqbalance, \
-         or let it ban those vCPUs",
+        "set move_interrupts = true; or write {} to /proc/irq/{}/smp_affinity_list, and likewise for \
+         the others, and stop irqbalance or let it ban those vCPUs",
         good.join(","),
         landed[0].0
     ))

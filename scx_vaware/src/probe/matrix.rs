@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use probers::snapshot::{SCHEMA_VERSION, Topology};
+use probers::vcpus::format_list;
 use probers::vtop::label::label;
 use probers::vtop::matrix::Matrix;
 use probers::vtop::prober::Prober;
@@ -14,7 +15,6 @@ use serde::Serialize;
 use userspace::failure::Failure;
 use userspace::text_file;
 
-use super::table::ranges;
 use crate::output;
 
 /// Room for the largest matrix with all its digits: 1024 lines of 1024 fields of 24 bytes.
@@ -113,7 +113,7 @@ impl Found {
                 }
             }
             for group in groups {
-                text += &format!("         {}\n", ranges(&group.members));
+                text += &format!("         {}\n", format_list(&group.members));
             }
         }
         let latencies = self.levels.iter().map(|level| format!("{:.1}", level.typical_ns));

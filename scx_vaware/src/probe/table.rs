@@ -6,6 +6,7 @@ use std::fmt::Write;
 use probers::claims::Claims;
 use probers::hypervisor::Announced;
 use probers::snapshot::{Estimate, Group, Vcpu, VcpuSnapshot, Verdict};
+use probers::vcpus::format_list;
 
 /// The table: what is claimed beside what was found, a line per vCPU, and what could not be seen.
 pub fn render(found: &VcpuSnapshot, announced: &Announced, claims: &Claims) -> String {
@@ -86,7 +87,7 @@ fn claimed_and_found(
 /// Groups as lists of ranges; long ones are cut.
 fn names<'a>(groups: impl Iterator<Item = &'a [u32]>) -> String {
     const SHOWN: usize = 4;
-    let all: Vec<String> = groups.map(ranges).collect();
+    let all: Vec<String> = groups.map(format_list).collect();
     match all.len() {
         0 => "none".into(),
         count if count > SHOWN => {
@@ -94,15 +95,6 @@ fn names<'a>(groups: impl Iterator<Item = &'a [u32]>) -> String {
         }
         _ => all.join("  "),
     }
-}
-
-/// The kernel's list format: `0-3,8`.
-pub fn ranges(members: &[u32]) -> String {
-    let runs = members.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
-        [first, .., last] => format!("{first}-{last}"),
-        _ => run.iter().map(u32::to_string).collect(),
-    });
-    runs.collect::<Vec<_>>().join(",")
 }
 
 fn row(vcpu: &Vcpu, found: &VcpuSnapshot) -> [String; 9] {
@@ -157,7 +149,7 @@ fn words(vcpu: &Vcpu, found: &VcpuSnapshot) -> String {
     let stack = found.topology.stacks.iter().find(|stack| stack.members.contains(&vcpu.id));
     if let Some(stack) = stack {
         let how = if stack.is_trusted() { "stacked: " } else { "not sure yet: stacked? " };
-        let _ = write!(words, "; {how}{} share one core", ranges(&stack.members));
+        let _ = write!(words, "; {how}{} share one core", format_list(&stack.members));
     }
     if let Some(note) = &vcpu.note {
         let _ = write!(words, "; {note}");
@@ -218,8 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_those_of_the_kernel() {
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2,5,7-8");
+    fn of_many_groups_some_are_named() {
         assert_eq!(names([[0u32, 1].as_slice(); 6].into_iter()), "0-1  0-1  0-1  0-1 and 2 more");
     }
 }

@@ -38,7 +38,7 @@ enum Unit {
 const PROBE_BUDGET_PERCENT: RangeInclusive<f64> = 0.0..=10.0;
 
 /// All of them, in the order in which they are shown.
-pub const KEYS: [Key; 14] = [
+pub const KEYS: [Key; 15] = [
     Key {
         name: "policies",
         help: "Switch on just these policies: names joined by commas, \"all\" or \"none\"",
@@ -64,6 +64,11 @@ pub const KEYS: [Key; 14] = [
         name: "monitor_only",
         help: "Probe the vCPUs and export what is found, and load no scheduler",
         kind: Kind::Switch(|config| &mut config.monitor_only),
+    },
+    Key {
+        name: "move_interrupts",
+        help: "Keep device interrupts and unbound kernel work away from banned vCPUs",
+        kind: Kind::Switch(|config| &mut config.move_interrupts),
     },
     Key {
         name: "kill_switch",

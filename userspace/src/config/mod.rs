@@ -41,6 +41,8 @@ pub struct Config {
     pub partial: bool,
     /// Look on and export what is found; load no scheduler.
     pub monitor_only: bool,
+    /// Keep interrupts and unbound kernel work away from banned vCPUs.
+    pub move_interrupts: bool,
     /// While this file is there, no scheduler is loaded.
     pub kill_switch: PathBuf,
     /// A loss against the kernel's own scheduler from which this one is unloaded; 0: never compare.
@@ -62,6 +64,7 @@ impl Default for Config {
             wait_bound: Duration::from_secs(1),
             partial: false,
             monitor_only: false,
+            move_interrupts: false,
             kill_switch: "/run/scx_vaware/disable".into(),
             unload_if_worse_ratio: 0.0,
             // Below the number of starts after which the shipped unit is given up.

@@ -28,7 +28,7 @@ fn the_file_that_is_shipped_says_the_defaults() {
 #[test]
 fn every_key_is_read_and_shown() {
     let text = "policies = [\"rescue\"]\nwait_bound_ms = 500\npartial = true\n\
-                monitor_only = true\nkill_switch = \"/run/off\"\n\
+                monitor_only = true\nmove_interrupts = true\nkill_switch = \"/run/off\"\n\
                 unload_if_worse_percent = 5.0\nejections_max = 1\nstart_jitter_s = 60\nlisten = \"[::1]:1234\"\n\
                 probe_budget_percent = 2.0\nprobe_light_ms = 500\n\
                 probe_heavy_max_s = 30\nprobe_half_life_ms = 4000\nprobe_topology_ms = 3000\n";
@@ -40,6 +40,7 @@ fn every_key_is_read_and_shown() {
             wait_bound: Duration::from_millis(500),
             partial: true,
             monitor_only: true,
+            move_interrupts: true,
             kill_switch: "/run/off".into(),
             unload_if_worse_ratio: 0.05,
             ejections_max: 1,
