@@ -3,7 +3,7 @@
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, VIRTUAL, GuestScheduler, boot, spin
+from guest_scheduler import BINARY, DEFAULT_KERNEL, LIMIT_S, VIRTUAL, GuestScheduler, boot, spin
 
 pytestmark = pytest.mark.vm
 HALF = "honest+hog"  # each vCPU has half of a core
@@ -35,4 +35,6 @@ def test_tasks_that_look_at_the_same_moment_are_all_served(vm):
     with GuestScheduler(vm, "--policies", "ivh"):
         spun(vm)  # its trial
         with_it = spun(vm)
+        examined = vm.run(f"{BINARY} doctor --duration 0.1", LIMIT_S).output
+    assert "ivh pays here (progress 1." in examined, examined
     assert with_it > 1.65 * without, (with_it, without)

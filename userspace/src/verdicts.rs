@@ -94,7 +94,9 @@ impl Verdicts {
                 continue;
             }
             self.told.insert(trial.policy, (trial.verdict, now));
-            news.push(Event::new(Priority::Notice, sentence(trial)));
+            let gains = trial.outcomes.map(|outcome| outcome.gain_ratio);
+            let text = sentence(trial.policy, trial.verdict, gains);
+            news.push(Event::new(Priority::Notice, text));
         }
         news
     }
@@ -104,16 +106,15 @@ fn open() -> &'static str {
     VERDICTS[VAWARE_TRIAL_OPEN as usize]
 }
 
-fn sentence(trial: &Trial) -> String {
-    let gains = OUTCOMES.iter().zip(trial.outcomes);
-    let gains: Vec<_> = gains
-        .filter_map(|(outcome, seen)| {
-            Some(format!("{outcome} {:.2} times as good", seen.gain_ratio?))
-        })
+/// The `verdict` on a policy, with what it changed in each of [`OUTCOMES`] as far as that is known.
+pub fn sentence(policy: &str, verdict: &str, gains: [Option<f64>; OUTCOMES.len()]) -> String {
+    let gains: Vec<_> = OUTCOMES
+        .iter()
+        .zip(gains)
+        .filter_map(|(outcome, gain)| Some(format!("{outcome} {:.2} times as good", gain?)))
         .collect();
     let why = if gains.is_empty() { String::new() } else { format!(" ({})", gains.join(", ")) };
-    let policy = trial.policy;
-    match trial.verdict {
+    match verdict {
         "wins" => format!("{policy} pays here{why}: it is on"),
         "loses" => {
             format!("{policy} does not pay here{why}: it is off, but for a look now and then")

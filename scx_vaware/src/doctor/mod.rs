@@ -5,6 +5,7 @@ mod environment;
 mod finding;
 mod interrupts;
 mod losses;
+mod policies;
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -68,6 +69,7 @@ pub fn run(options: &DoctorOptions) -> Result<ExitCode, Failure> {
 fn examine(options: &DoctorOptions) -> Report {
     let announced = hypervisor::announced();
     let mut findings = environment::check(announced);
+    findings.extend(policies::check());
     let can_run = findings.iter().all(|finding| finding.level != Level::Critical);
     let losses = match probe(options, announced.kvm_steal_clock, &mut findings) {
         Ok(losses) => Some(losses),

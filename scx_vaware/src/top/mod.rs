@@ -11,14 +11,14 @@ mod state;
 mod text;
 
 use std::io::{IsTerminal, stdin, stdout};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
-use userspace::config::{Config, DEFAULT_PATH, Listen, Settings, address};
+use userspace::config::{Config, DEFAULT_PATH, Settings, address};
 use userspace::failure::Failure;
 use userspace::scrape::Scrape;
 
@@ -129,40 +129,17 @@ fn configured(file: Option<&Path>) -> Result<SocketAddr, Failure> {
         // It need not be there, nor readable for all.
         None => Settings::read(Path::new(DEFAULT_PATH)).unwrap_or_default(),
     };
-    match Config::from(settings).listen {
-        Listen::At(address) => Ok(reachable(address)),
-        Listen::Off => Err(Failure::Config(
+    Config::from(settings).listen.reachable().ok_or_else(|| {
+        Failure::Config(
             "the daemon's configuration has its metrics off; set listen, or say where with --from"
                 .into(),
-        )),
-    }
-}
-
-/// Where to connect to what listens everywhere.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    let ip = match address.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
-        ip => ip,
-    };
-    SocketAddr::new(ip, address.port())
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_address_that_means_all_is_asked_on_loopback() {
-        for (listens, asked) in [
-            ("0.0.0.0:9817", "127.0.0.1:9817"),
-            ("[::]:1", "[::1]:1"),
-            ("10.0.0.1:2", "10.0.0.1:2"),
-        ] {
-            let asked: Option<SocketAddr> = asked.parse().ok();
-            assert_eq!(listens.parse().ok().map(reachable), asked);
-        }
-    }
 
     #[test]
     fn a_column_that_is_none_is_answered_by_those_that_are() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where metrics are served.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
 use super::quote;
@@ -11,6 +11,19 @@ use super::quote;
 pub enum Listen {
     Off,
     At(SocketAddr),
+}
+
+impl Listen {
+    /// Where to connect on this machine, if anywhere: to what listens everywhere, by loopback.
+    pub fn reachable(self) -> Option<SocketAddr> {
+        let Self::At(address) = self else { return None };
+        let ip = match address.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        Some(SocketAddr::new(ip, address.port()))
+    }
 }
 
 impl FromStr for Listen {
@@ -50,4 +63,22 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
             quote(text)
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_means_all_is_asked_on_loopback() {
+        for (listens, asked) in [
+            ("0.0.0.0:9817", Some("127.0.0.1:9817")),
+            ("[::]:1", Some("[::1]:1")),
+            ("10.0.0.1:2", Some("10.0.0.1:2")),
+            ("off", None),
+        ] {
+            let reachable = listens.parse().map(Listen::reachable);
+            assert_eq!(reachable, Ok(asked.and_then(|asked| asked.parse().ok())));
+        }
+    }
 }
