@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The shipped unit in a guest whose PID 1 is systemd: in its sandbox, under its own user."""
 
+import re
 import shlex
 from pathlib import Path
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, METRICS, boot, published, sched_ext, wait_until
+from guest_scheduler import (
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    METRICS,
+    SHAPE,
+    boot,
+    published,
+    sched_ext,
+    wait_until,
+)
 from prometheus_tools import value
 from vlab import Vm
 
@@ -145,6 +155,28 @@ def test_the_kill_switch_holds_over_a_restart(guest):
     assert sched_ext(guest).state == "disabled"
     assert guest.run("rm /run/scx_vaware/disable", LIMIT_S).rc == 0
     wait_until(guest, lambda: sched_ext(guest).state == "enabled", "the load")
+
+
+def test_with_the_rights_that_the_page_names_it_moves_interrupts(guest):
+    page = (REPO / "docs/operations.md").read_text()
+    _, after = page.split("### Interrupts\n")
+    drop_in = shlex.quote(re.search(r"```\n(\[Service\]\n.*?)```", after, re.DOTALL)[1])
+    folder = f"/run/systemd/system/{UNIT}.service.d"
+    placed = "cat /proc/irq/default_smp_affinity"
+    before = guest.run(placed, LIMIT_S).output
+    guest.run("systemctl stop scx_vaware", LIMIT_S)
+    guest.run(f"mkdir {folder}; echo {drop_in} >{folder}/rights.conf; systemctl daemon-reload")
+    guest.run(f"echo 'move_interrupts = true' >{HERE}/scx_vaware.toml", LIMIT_S)
+    guest.shape("pin:0/1/2/2")  # one of a stack is banned
+    start(guest)
+    said = f"journalctl -u {UNIT} -o cat --no-pager | grep ^interrupts:"
+    guest.run(f"until {said}; do sleep 1; done", LIMIT_S)
+    moved = guest.run(placed, LIMIT_S).output
+    assert "keep away from vCPUs" in guest.run(said, LIMIT_S).output
+    assert guest.run("systemctl stop scx_vaware", LIMIT_S).rc == 0
+    assert guest.run(placed, LIMIT_S).output == before != moved
+    guest.shape(SHAPE)
+    guest.run(f"rm -r {folder}; systemctl daemon-reload; echo >{HERE}/scx_vaware.toml", LIMIT_S)
 
 
 def test_stop_brings_the_kernels_own_scheduler_back(guest):
