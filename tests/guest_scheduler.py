@@ -24,6 +24,7 @@ CONFIG = "/tmp/scx_vaware.toml"
 DEFAULT_KERNEL = None  # the lab's: on a new machine, what the distribution has
 ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
+STACKED = "pin:0/1/2/2"  # one of the last two is banned
 DECISIONS = "scx_vaware_decisions_total"
 METRICS = "curl -sf localhost:9817/metrics"  # in the guest
 LIMIT_S = 180  # of the guest's time: far above what anything here takes

@@ -10,6 +10,7 @@ from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
     SHAPE,
+    STACKED,
     GuestScheduler,
     boot,
     published,
@@ -21,7 +22,6 @@ RECORD = "/run/scx_vaware/restore.toml"
 TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
 CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
 RETAIN = ("--policies", "retain")
-STACKED = "pin:0/1/2/2"
 # All files that place interrupts and unbound work, with what they show.
 PLACES = (
     "grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity"

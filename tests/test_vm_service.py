@@ -12,6 +12,7 @@ from guest_scheduler import (
     LIMIT_S,
     METRICS,
     SHAPE,
+    STACKED,
     boot,
     published,
     sched_ext,
@@ -167,7 +168,7 @@ def test_with_the_rights_that_the_page_names_it_moves_interrupts(guest):
     guest.run("systemctl stop scx_vaware", LIMIT_S)
     guest.run(f"mkdir {folder}; echo {drop_in} >{folder}/rights.conf; systemctl daemon-reload")
     guest.run(f"echo 'move_interrupts = true' >{HERE}/scx_vaware.toml", LIMIT_S)
-    guest.shape("pin:0/1/2/2")  # one of a stack is banned
+    guest.shape(STACKED)
     start(guest)
     said = f"journalctl -u {UNIT} -o cat --no-pager | grep ^interrupts:"
     guest.run(f"until {said}; do sleep 1; done", LIMIT_S)

@@ -67,7 +67,8 @@ impl Control {
     }
 
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
-    /// What is changed of the system goes through `restore`, interrupts only if `moves_interrupts`. Return what an operator should hear of.
+    /// What is changed of the system goes through `restore`, interrupts only if `moves_interrupts`.
+    /// Return what an operator should hear of.
     ///
     /// # Errors
     /// What the kernel said of a map that was there at load.

@@ -63,8 +63,7 @@ impl Interrupts {
         if !is_new && (bad.is_empty() || self.looked.elapsed() < LOOK_INTERVAL) {
             return Vec::new();
         }
-        let was_away = self.away_from.take().is_some_and(|vcpus| !vcpus.is_empty());
-        self.away_from = Some(bad.to_vec());
+        let before = self.away_from.replace(bad.to_vec());
         self.looked = Instant::now();
         if is_new {
             self.refused.clear();
@@ -87,7 +86,7 @@ impl Interrupts {
             let text =
                 format!("interrupts: {moved} files keep away from vCPUs {}", format_list(bad));
             told.push(Event::new(Priority::Notice, text));
-        } else if is_new && was_away && bad.is_empty() {
+        } else if is_new && bad.is_empty() && before.is_some() {
             told.push(Event::new(Priority::Notice, "interrupts: all are where they were before"));
         }
         if let Some(first) = failed.first() {

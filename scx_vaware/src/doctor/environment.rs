@@ -19,16 +19,15 @@ const KNOWN_FAULTS: [(&str, &str); 1] = [(
 )];
 
 /// All checks of this kind.
-pub fn check(announced: Announced) -> Vec<Finding> {
-    let facts = KernelFacts::read();
+pub fn check(facts: &KernelFacts, announced: Announced) -> Vec<Finding> {
     vec![
         kernel_release(),
-        loadable(&facts),
-        tickless(&facts),
+        loadable(facts),
+        tickless(facts),
         hypervisor(announced.hypervisor),
         container(&Place::read()),
         own_quota(),
-        cgroups(&facts),
+        cgroups(facts),
         clocksource(),
     ]
 }

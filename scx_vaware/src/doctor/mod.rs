@@ -20,6 +20,7 @@ use probers::vcap::passive::{ProcStat, Times, TimesSource};
 use probers::vtop::watch::{PASS_LIMIT, Watch};
 use serde::Serialize;
 use userspace::failure::Failure;
+use userspace::obstacles::KernelFacts;
 
 use crate::cli::duration;
 use crate::output;
@@ -68,8 +69,9 @@ pub fn run(options: &DoctorOptions) -> Result<ExitCode, Failure> {
 
 fn examine(options: &DoctorOptions) -> Report {
     let announced = hypervisor::announced();
-    let mut findings = environment::check(announced);
-    findings.extend(policies::check());
+    let facts = KernelFacts::read();
+    let mut findings = environment::check(&facts, announced);
+    findings.extend(policies::check(&facts));
     let can_run = findings.iter().all(|finding| finding.level != Level::Critical);
     let losses = match probe(options, announced.kvm_steal_clock, &mut findings) {
         Ok(losses) => Some(losses),

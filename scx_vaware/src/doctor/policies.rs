@@ -2,7 +2,7 @@
 //! What the governor of a running scheduler has found out about its policies, with the reason.
 
 use intf::{OUTCOMES, POLICIES, VERDICTS};
-use userspace::config::{Config, DEFAULT_PATH, Settings};
+use userspace::config::{Config, Settings};
 use userspace::kernel;
 use userspace::obstacles::KernelFacts;
 use userspace::scrape::Scrape;
@@ -13,10 +13,9 @@ use super::finding::{Finding, Level};
 const CHECK: &str = "policies";
 
 /// The verdicts of a scheduler of ours that is loaded; nothing if none is.
-pub fn check() -> Option<Finding> {
-    KernelFacts::read().loaded.as_deref().filter(|name| kernel::is_ours(name))?;
-    let settings = Settings::read(DEFAULT_PATH.as_ref()).unwrap_or_default();
-    let Some(address) = Config::from(settings).listen.reachable() else {
+pub fn check(facts: &KernelFacts) -> Option<Finding> {
+    facts.loaded.as_deref().filter(|name| kernel::is_ours(name))?;
+    let Some(address) = Config::from(Settings::installed()).listen.reachable() else {
         let text = "the daemon's metrics are off, so nothing is known of its verdicts";
         return Some(Finding::new(CHECK, Level::Unknown, text).advise("set listen, and reload"));
     };

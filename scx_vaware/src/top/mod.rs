@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
-use userspace::config::{Config, DEFAULT_PATH, Settings, address};
+use userspace::config::{Config, Settings, address};
 use userspace::failure::Failure;
 use userspace::scrape::Scrape;
 
@@ -126,8 +126,7 @@ fn read(address: SocketAddr) -> Result<Scrape, Failure> {
 fn configured(file: Option<&Path>) -> Result<SocketAddr, Failure> {
     let settings = match file {
         Some(path) => Settings::read(path)?,
-        // It need not be there, nor readable for all.
-        None => Settings::read(Path::new(DEFAULT_PATH)).unwrap_or_default(),
+        None => Settings::installed(),
     };
     Config::from(settings).listen.reachable().ok_or_else(|| {
         Failure::Config(

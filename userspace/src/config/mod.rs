@@ -81,6 +81,11 @@ impl Default for Config {
 pub struct Settings(BTreeMap<&'static str, Value>);
 
 impl Settings {
+    /// Those of the packaged file, which need not be there, nor readable for all.
+    pub fn installed() -> Self {
+        Self::read(Path::new(DEFAULT_PATH)).unwrap_or_default()
+    }
+
     /// Read the TOML file at `path`.
     ///
     /// # Errors
