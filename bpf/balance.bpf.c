@@ -96,8 +96,7 @@ __noinline int balance_shares(s32 cpu, s32 victim)
 
 		if (!left--)
 			break;
-		if (!t || t->vcpu != (u32)victim || is_pinned(p) ||
-		    !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (!t || t->vcpu != (u32)victim || is_pinned(p) || !task_allows(p, cpu))
 			continue;
 		weight = task_weight(p, t);
 		if (!cgroup_pulls(&here, &there, weight))

@@ -14,7 +14,7 @@ __noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const
 	const struct cpumask *idle;
 	u64 cost = NEAR_NEVER;
 
-	if (!n || rwc_banned(rwc_flags_of_all(cpu), n->class) || !near_may_run(p, cpu))
+	if (!n || rwc_banned(rwc_flags_of_all(cpu), n->class) || !task_may_run(p, cpu))
 		return cost;
 	idle = scx_bpf_get_idle_cpumask();
 	if (bpf_cpumask_test_cpu(cpu, idle))

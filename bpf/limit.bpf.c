@@ -116,8 +116,7 @@ __noinline u32 limit_holder(struct task_struct *p __arg_trusted)
 /* Wake a vCPU for @p, which has gone to the queue of @cpu. */
 static void limit_wake(struct task_struct *p, s32 cpu)
 {
-	s32 idle =
-		scx_bpf_test_and_clear_cpu_idle(cpu) ? cpu : scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	s32 idle = scx_bpf_test_and_clear_cpu_idle(cpu) ? cpu : task_pick_idle(p);
 
 	if (idle >= 0)
 		kick(idle, SCX_KICK_IDLE);

@@ -54,17 +54,6 @@ u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct n
 u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 
-/* Return true if @p may run on @cpu. */
-static inline bool near_may_run(const struct task_struct *p, s32 cpu)
-{
-	bool may;
-
-	bpf_rcu_read_lock(); /* 6.12 takes a timer for a program that may sleep */
-	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-	bpf_rcu_read_unlock();
-	return may;
-}
-
 /* Return true if @cpu is idle, and not claimed. */
 static inline bool near_idle(s32 cpu)
 {

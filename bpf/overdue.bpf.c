@@ -32,7 +32,7 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 		if (!queue_overdue(waited_ns(p), wait_bound_ns))
 			continue;
 		/* Not in its own queue either: affinity may change between choice and wake-up. */
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || (victim != cpu && is_pinned(p)))
+		if (!task_allows(p, cpu) || (victim != cpu && is_pinned(p)))
 			continue;
 		if (scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			return true;

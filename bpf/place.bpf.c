@@ -37,7 +37,7 @@ static bool any_idle(void)
 /* Claim @cpu for @p, if it is idle. */
 static bool claim(const struct task_struct *p, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && scx_bpf_test_and_clear_cpu_idle(cpu);
+	return task_may_run(p, cpu) && scx_bpf_test_and_clear_cpu_idle(cpu);
 }
 
 /*
@@ -63,7 +63,7 @@ __noinline u64 place_cost(struct task_struct *p __arg_trusted, s32 cpu, const st
 {
 	u64 cost_ns;
 
-	if (!n || !near_may_run(p, cpu) ||
+	if (!n || !task_may_run(p, cpu) ||
 	    rwc_banned(n->spills ? rwc_flags_of_all(cpu) : rwc_flags(cpu), n->class))
 		return NEAR_NEVER;
 	cost_ns = vcpu_cost_ns(cpu, n->class, n->burst_ns, n->now);
@@ -77,7 +77,7 @@ __noinline u64 place_gives_way(struct task_struct *p __arg_trusted, s32 cpu, con
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
-	return n && v && runs_best_effort(cpu, v, n->now) && near_may_run(p, cpu) ? 0 : NEAR_NEVER;
+	return n && v && runs_best_effort(cpu, v, n->now) && task_may_run(p, cpu) ? 0 : NEAR_NEVER;
 }
 
 /* Return some idle vCPU where @p may run, another one each time, without a claim; -1: none. */
@@ -148,7 +148,7 @@ static void find_free(struct task_struct *p, struct near *n, struct choice *to)
 	if (any_idle()) {
 		to->cpu = idle_of_cache(p, n->cpu);
 		if (to->cpu < 0)
-			to->cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+			to->cpu = task_pick_idle(p);
 		to->idle = to->cpu >= 0;
 		if (to->idle)
 			return;
@@ -318,7 +318,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	cpu = to.cpu >= 0 ? to.cpu : prev_cpu;
 	count(to.delay_ns ? VAWARE_BVS_QUEUED : VAWARE_PLACE_QUEUED);
 	v = vcpu_ctx_of(cpu);
-	if (!v || !v->online || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+	if (!v || !v->online || !task_may_run(p, cpu))
 		return cpu; /* to ops.enqueue, where the kernel says */
 	wake_on_busy(p, t, cpu, v, now, 0);
 	if (cpu == prev_cpu ? to.preempted : vcpu_preempted(cpu, now))
@@ -336,7 +336,7 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 		return false;
 	t->leaves_for = 0;
 	v = vcpu_ctx_of(cpu);
-	if (!v || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || is_pinned(p))
+	if (!v || !task_may_run(p, cpu) || is_pinned(p))
 		return false;
 	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()),
 		enq_flags & ~SCX_ENQ_LAST);

@@ -95,7 +95,7 @@ __noinline u64 rescue_activator_cost(struct task_struct *p __arg_trusted, s32 cp
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
-	if (!n || !v || !v->online || !near_may_run(p, cpu))
+	if (!n || !v || !v->online || !task_may_run(p, cpu))
 		return NEAR_NEVER;
 	if (near_idle(cpu))
 		return wakeup_expected_ns(v, n->now);
@@ -111,7 +111,7 @@ s32 rescue_activate_near(struct task_struct *p, s32 cpu, u64 late_ns, u64 now)
 
 	if (!queued_wakeup || cpu == this_cpu || !policy_on(VAWARE_POLICY_RESCUE))
 		return cpu;
-	other = bpf_cpumask_test_cpu(this_cpu, p->cpus_ptr) ? this_cpu : near_search(p, -1, &n);
+	other = task_may_run(p, this_cpu) ? this_cpu : near_search(p, -1, &n);
 	if (other < 0)
 		return cpu;
 	count(VAWARE_RESCUE_IN_REACH);

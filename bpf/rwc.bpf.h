@@ -6,6 +6,7 @@
 #define VAWARE_RWC_BPF_H
 
 #include "gather.bpf.h"
+#include "task.bpf.h"
 
 #include "policy/rwc.h"
 
@@ -36,7 +37,7 @@ static inline u32 rwc_flags_of_all(s32 cpu)
 /* Return true if a task of @class may be placed on @cpu. */
 static inline bool rwc_may_use(const struct task_struct *p, u32 class, s32 cpu)
 {
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !rwc_banned(rwc_flags(cpu), class);
+	return task_may_run(p, cpu) && !rwc_banned(rwc_flags(cpu), class);
 }
 
 #endif /* VAWARE_RWC_BPF_H */

@@ -56,7 +56,27 @@ static inline bool is_pinned(const struct task_struct *p)
  */
 static inline bool is_rcu_reader(const struct task_struct *p)
 {
-	return bpf_core_field_exists(p->rcu_blocked_node) && p->rcu_blocked_node;
+	return bpf_core_field_exists(p->rcu_read_unlock_special) &&
+	       p->rcu_read_unlock_special.b.blocked;
+}
+
+/*
+ * Return true if the mask of @p allows @cpu. Global, as the next one: the verifier of 6.12 reads
+ * the names of all the kernel's types for each pointer that is read from a task, in each of its
+ * passes.
+ */
+int task_allows(const struct task_struct *p __arg_trusted, s32 cpu);
+
+/* Claim an idle vCPU that the mask of @p allows. Return its number; -1: none. */
+s32 task_pick_idle(const struct task_struct *p __arg_trusted);
+
+/* Return true if @p may run on @cpu. Few tasks are kept from any vCPU. */
+static inline bool task_may_run(const struct task_struct *p, s32 cpu)
+{
+	if (p->nr_cpus_allowed >= nr_vcpus &&
+	    !(bpf_core_field_exists(p->migration_disabled) && p->migration_disabled))
+		return true;
+	return task_allows(p, cpu);
 }
 
 /* Return the weight of @p by its nice value and its cgroup (nice 0: WEIGHT_NICE_0). */
