@@ -8,6 +8,7 @@
 #include "activity.bpf.h"
 #include "limit.bpf.h"
 #include "queue.bpf.h"
+#include "reserve.bpf.h"
 
 #include "policy/account.h"
 
@@ -30,6 +31,7 @@ static inline void charge_task(struct task_struct *p, struct task_ctx *t, s32 cp
 	v->run.charged_ns = now;
 	t->vtime += vtime_of_run(run_ns, task_weight(p, t));
 	limit_charge(t, v, run_ns);
+	reserve_charge(t, cpu, run_ns, now);
 	t->burst_ns += run_ns;
 	v->account.run_ns += run_ns;
 	v->account.steal_ns += elapsed_ns - run_ns;

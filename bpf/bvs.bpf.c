@@ -17,15 +17,16 @@ u64 bvs_timer_late_ns(s32 cpu, u64 now)
 			    TIMER_HALF_LIFE_LOG2);
 }
 
-int bvs_timer_wakes(s32 cpu, u64 now)
+int bvs_timer_wakes(struct task_struct *p __arg_trusted, u32 class, s32 cpu, u64 now)
 {
 	const struct hrtimer_cpu_base *bases;
 	const struct vaware_activity *a;
+	struct vaware_stats *s;
 	struct hrtimer *timer;
 	struct vcpu_ctx *v;
 	u64 late_ns;
 
-	if (!bvs_on() || !&hrtimer_bases)
+	if (!(bvs_on() || (policies & VAWARE_POLICY_RESERVE)) || !&hrtimer_bases)
 		return false;
 	bases = bpf_this_cpu_ptr(&hrtimer_bases);
 	timer = bases->clock_base[HRTIMER_BASE_MONOTONIC].running; /* its function, at present */
@@ -33,9 +34,14 @@ int bvs_timer_wakes(s32 cpu, u64 now)
 		return false;
 	a = activity_of(cpu);
 	v = vcpu_ctx_of(cpu);
-	if (!a || !v)
+	s = stats_here();
+	if (!a || !v || !s)
 		return false;
 	late_ns = time_delta(bpf_ktime_get_ns(), timer->node.expires);
+	if (class == VAWARE_CLASS_LATENCY && p->tgid != daemon_tgid)
+		s->latency_late_ns += late_ns;
+	if (!bvs_on())
+		return false;
 	v->bvs.timer_late_ns = bvs_learnt_late_ns(bvs_timer_late_ns(cpu, now), late_ns);
 	v->bvs.timer_late_at_ns = now;
 	note_unevenness(v->bvs.timer_late_ns, now);

@@ -16,11 +16,11 @@ static inline bool bvs_on(void)
 u64 bvs_timer_late_ns(s32 cpu, u64 now);
 
 /*
- * Return true if it is a timer that wakes a task at present, on this vCPU @cpu, where the kernel
- * has left it since the task fell asleep here. Learn how late it is: the task could be woken no
- * sooner than @cpu ran, and to sleep elsewhere is all that would have helped it.
+ * Return true if it is a timer that wakes @p, of @class, at present, on this vCPU @cpu, where the
+ * kernel has left it since the task fell asleep here. Learn how late it is: the task could be woken
+ * no sooner than @cpu ran, and to sleep elsewhere is all that would have helped it.
  */
-int bvs_timer_wakes(s32 cpu, u64 now);
+int bvs_timer_wakes(struct task_struct *p __arg_trusted, u32 class, s32 cpu, u64 now);
 
 /*
  * Note that this vCPU @cpu has sent a timer wakee to @v, vCPU @to, which is expected to run it

@@ -25,7 +25,7 @@ __noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const
 
 __noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
-	bool is_banned = rwc_banned(rwc_flags_of_all(cpu), class);
+	bool is_banned = rwc_banned(rwc_flags_of_all(cpu) & ~VAWARE_VCPU_RESERVE, class);
 	struct near n = { .use = NEAR_CAPACITY, .class = class, .cpu = cpu, .found = -1 };
 	const struct cpumask *idle;
 	s32 best;

@@ -167,6 +167,7 @@ struct task_ctx {
 	u32 migrated;	/* moved by a policy since it last slept */
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */
 	struct bvs_task bvs;
+	u64 reserve_paid_until_ns; /* by what it ran on the reserve (policy/reserve.h) */
 	struct cgroup_task cgroup;
 	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };

@@ -12,6 +12,7 @@
 #include "ivh.bpf.h"
 #include "overdue.bpf.h"
 #include "rescue.bpf.h"
+#include "reserve.bpf.h"
 #include "rwc.bpf.h"
 
 /* Global functions, which the verifier checks once and not at each call. */
@@ -152,7 +153,7 @@ __noinline int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, 
 	other = ivh_leave_for(prev, cpu, v, now);
 	if (other >= 0) {
 		t->migrated = 1;
-	} else {
+	} else if ((other = reserve_leave_for(prev, cpu, now)) < 0) {
 		other = capacity_better_for(prev, cpu, v->run.class);
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		if (!o)

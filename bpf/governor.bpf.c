@@ -88,7 +88,7 @@ __noinline int governor_end(struct governor_sums *sums, u32 index, u64 epoch)
 	if (!governor_counts(trial, epoch))
 		return 0;
 	g = how_governed(index);
-	governor_take(trial, on, sums);
+	governor_take(trial, on, sums, &g);
 	trial->verdict = governor_verdict(trial, &g);
 	return 0;
 }

@@ -38,9 +38,11 @@ enum vaware_policy {
 	VAWARE_POLICY_RETAIN = 1 << 5,
 	/* Work of short bursts keeps to few vCPUs, and the others stay idle (Gleaner). */
 	VAWARE_POLICY_GATHER = 1 << 6,
+	/* One vCPU is kept free of CPU-bound work, for latency-sensitive tasks. */
+	VAWARE_POLICY_RESERVE = 1 << 7,
 };
 
-#define VAWARE_NR_POLICIES 7 /* bits from 0 on */
+#define VAWARE_NR_POLICIES 8 /* bits from 0 on */
 
 /* What a policy has shown so far (policy/governor.h). */
 enum vaware_verdict {
@@ -124,6 +126,8 @@ enum vaware_counter {
 	VAWARE_CAPACITY_MOVED, /* a CPU-bound task moved to an idle vCPU with more capacity */
 	VAWARE_GATHER_KEPT,    /* wake-up: to an open vCPU while others are parked */
 	VAWARE_GATHER_SPILLED, /* wake-up: to any vCPU, for open ones had no time for it soon */
+	VAWARE_RESERVE_TAKEN,  /* wake-up: to the vCPU that is kept free, which was idle */
+	VAWARE_RESERVE_LEFT,   /* a task that turned out to be CPU-bound left that vCPU */
 	VAWARE_NR_COUNTERS,
 };
 
@@ -141,7 +145,8 @@ enum vaware_vcpu_flag {
 	VAWARE_VCPU_SMT = 1 << 3,    /* some are hardware threads of one core */
 	VAWARE_VCPU_LLCS = 1 << 4,   /* they belong to several last-level caches */
 	/* Of one vCPU: */
-	VAWARE_VCPU_PARKED = 1 << 5, /* work of short bursts is gathered on others */
+	VAWARE_VCPU_PARKED = 1 << 5,  /* work of short bursts is gathered on others */
+	VAWARE_VCPU_RESERVE = 1 << 6, /* kept free of CPU-bound work */
 };
 
 /*
@@ -207,6 +212,7 @@ struct vaware_stats {
 	u64 lost_ns;	   /* it waited for a vCPU, or that was stopped while it ran */
 	u64 latency_waits; /* of latency-sensitive tasks */
 	u64 latency_wait_ns;
+	u64 latency_late_ns; /* their timers woke them later than they had set them for */
 };
 
 /* Where stolen time is read from (docs/detection.md). */

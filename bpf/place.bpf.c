@@ -11,6 +11,7 @@
 #include "near.bpf.h"
 #include "preempt.bpf.h"
 #include "rescue.bpf.h"
+#include "reserve.bpf.h"
 #include "rwc.bpf.h"
 #include "sync.bpf.h"
 
@@ -52,6 +53,8 @@ static bool told_apart(u32 class, u64 now)
 	if (class == VAWARE_CLASS_LATENCY) {
 		if (bvs_on() && time_before(now, uneven_until_ns))
 			return true;
+	} else if (reserve_exists()) {
+		return true;
 	} else {
 		flags |= VAWARE_VCPU_SMT;
 	}
@@ -185,8 +188,16 @@ static bool find_open(struct task_struct *p, struct near *n, struct choice *to)
  */
 static void find_vcpu(struct task_struct *p, struct near *n, bool leaves, struct choice *to)
 {
-	bool compares = told_apart(n->class, n->now);
+	s32 reserve = n->class == VAWARE_CLASS_LATENCY && !leaves ? reserve_cpu() : -1;
+	bool compares;
 
+	if (reserve >= 0 && claim(p, reserve)) {
+		to->cpu = reserve;
+		to->idle = true;
+		count(VAWARE_RESERVE_TAKEN);
+		return;
+	}
+	compares = told_apart(n->class, n->now);
 	if (!leaves && gather_applies(n->class, n->burst_ns) && find_open(p, n, to))
 		return;
 	n->spills = true;
@@ -208,13 +219,14 @@ static void find_vcpu(struct task_struct *p, struct near *n, bool leaves, struct
 }
 
 /* What to look for: a vCPU for @p, which ran on @cpu last. */
-static struct near wanted(struct task_struct *p, const struct task_ctx *t, s32 cpu, u64 now)
+static __always_inline struct near wanted(struct task_struct *p, const struct task_ctx *t, s32 cpu,
+					  u64 now)
 {
 	struct near n = {
 		.now = now,
 		.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns),
 		.cost_ns = NEAR_NEVER,
-		.class = task_class(p, t),
+		.class = reserve_class(t, task_class(p, t), now),
 		.cpu = cpu,
 		.found = -1,
 	};
@@ -283,7 +295,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	if (!here || !t || limit_holds(p))
 		return prev_cpu; /* to ops.enqueue */
 	n = wanted(p, t, prev_cpu, now);
-	n.timer_wakee = bvs_timer_wakes(this_cpu, now);
+	n.timer_wakee = bvs_timer_wakes(p, n.class, this_cpu, now);
 	follow = sync_may_follow(p, n.class, this_cpu, wake_flags);
 	if (!follow || !sync_waker_first(here, now))
 		find_vcpu(p, &n, false, &to);

@@ -7,6 +7,7 @@
 #include "governor.bpf.h"
 #include "ivh.bpf.h"
 #include "rescue.bpf.h"
+#include "reserve.bpf.h"
 #include "wakeup.bpf.h"
 
 u32 best_effort_vcpus;
@@ -131,6 +132,10 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 		return;
 	}
 	governor_look(v, v->run.charged_ns);
+	if (reserve_is_misused(cpu, v)) {
+		scx_bpf_task_set_slice(p, 0);
+		return;
+	}
 	ivh_consider(p, cpu, v->run.charged_ns);
 	if (rescue_makes_way(cpu)) {
 		scx_bpf_task_set_slice(p, 0);

@@ -6,6 +6,7 @@
 #define VAWARE_RWC_BPF_H
 
 #include "gather.bpf.h"
+#include "reserve.bpf.h"
 #include "task.bpf.h"
 
 #include "policy/rwc.h"
@@ -22,10 +23,10 @@ static inline u32 rwc_flags(s32 cpu)
 {
 	const struct vaware_hints *in;
 
-	if (!some_flagged(RWC_FLAGS | VAWARE_VCPU_PARKED))
+	if (!some_flagged(RWC_FLAGS | VAWARE_VCPU_PARKED | VAWARE_VCPU_RESERVE))
 		return 0;
 	in = hints_of(cpu);
-	return in ? in->flags & ((rwc_on() ? RWC_FLAGS : 0) | gather_flag()) : 0;
+	return in ? in->flags & ((rwc_on() ? RWC_FLAGS : 0) | gather_flag() | reserve_flag()) : 0;
 }
 
 /* Return the same but for parked vCPUs, which serve a task that runs long, or has no time. */

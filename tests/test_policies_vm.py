@@ -27,10 +27,13 @@ LONG_MS = 25  # far above what it takes to wake another vCPU, far below a stop
 SLOW = 3
 STRAGGLER = f"floating:2+quota:5/100:{SLOW}"
 TURNS = "floating:2+quota:20/40:0-3"
+BESIDE = "packed:2+hog"
 IS_STRAGGLER = f'scx_vaware_vcpu_straggler{{cpu="{SLOW}"}}'
 IS_ENABLED = "scx_vaware_kernel_sched_ext_enabled"
 WORK_S = 4
 TRIES = 4
+TIMERS_S = 16  # a second until the daemon asks for a reserve, some for its trial
+LATE_MS = 1.5  # far above what it takes to run a timer, far below a stop beside a competitor
 LIGHT = "4000 20 8 8"  # requests a second of so many us each, by 8 threads, for 8 s
 
 
@@ -147,3 +150,23 @@ def test_gather_keeps_light_work_to_open_vcpus(scheduler):
     kept, spilled = (now - then for now, then in zip(after, before, strict=True))
     assert kept > 1000, "a vCPU was not parked for a quarter of a round"
     assert kept > 10 * spilled
+
+
+def test_a_timer_is_on_time_on_a_vcpu_that_is_kept_free(scheduler):
+    """A vCPU that spins gets a third of a core, one that is mostly idle gets what it wants."""
+    guest = scheduler.vm
+    counters = ("reserve_taken", "reserve_left")
+    before = [decisions(guest, kind) for kind in counters]
+
+    def share_of_late_timers():
+        done = guest.run(tool("late_timers.py", TIMERS_S), LIMIT_S)
+        assert done.rc == 0, done.output
+        late_ms = json.loads(done.output.splitlines()[-1])
+        return sum(late > LATE_MS for late in late_ms) / len(late_ms)
+
+    without, with_it = without_and_with(scheduler, BESIDE, "reserve", share_of_late_timers)
+    assert without > 0.1, "the host's stops did not hold up the timers; the test says nothing"
+    assert with_it < without / 2, f"{without:.0%} were late without it, {with_it:.0%} with"
+    assert published(guest, "scx_vaware_reserve_vcpus") == 1
+    for kind, then in zip(counters, before, strict=True):
+        assert decisions(guest, kind) > then, kind

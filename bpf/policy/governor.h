@@ -22,6 +22,7 @@ struct governor_sums {
 	u64 lost_ns; /* they waited for a vCPU, or that was stopped while they ran */
 	u64 wait_ns; /* latency-sensitive ones waited */
 	u64 wakes;   /* so many of them */
+	u64 late_ns; /* their timers were late before that */
 	u64 moves;   /* so often a running task was sent elsewhere */
 	u64 acts[VAWARE_NR_POLICIES]; /* decisions of each policy */
 };
@@ -34,7 +35,10 @@ struct governed {
 	u32 losing_64;	 /* and after it has lost */
 	u32 outcome;	 /* enum vaware_outcome that it is for */
 	u32 gain_256;	 /* what it has to gain of that to win, in 1/256 of an octave */
+	u32 harm_256;	 /* the loss in the other one by which it loses */
 	bool has_to_win; /* it costs something: without a gain it loses */
+	u32 hold_log2;	 /* it is on or off for 2 to the power of this epochs in a row */
+	bool late_waits; /* a wait begins when the timer was due that ended the sleep */
 };
 
 /*
@@ -50,6 +54,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 		.losing_64 = 4,
 		.outcome = VAWARE_OUTCOME_PROGRESS,
 		.gain_256 = HARM_256,
+		.harm_256 = HARM_256,
 	};
 
 	switch (1 << index) {
@@ -69,6 +74,16 @@ static inline struct governed governed_of(u32 index, bool exact)
 		g.gain_256 = RESCUE_GAIN_256;
 		g.has_to_win = true;
 		break;
+	case VAWARE_POLICY_RESERVE:
+		g.outcome = VAWARE_OUTCOME_WAIT;
+		g.open_64 = 32;
+		g.winning_64 = 63;
+		g.hold_log2 = RESERVE_HOLD_LOG2;
+		g.gain_256 = RESERVE_GAIN_256;
+		g.harm_256 = RESERVE_HARM_256;
+		g.has_to_win = true;
+		g.late_waits = true;
+		break;
 	}
 	return g;
 }
@@ -76,7 +91,8 @@ static inline struct governed governed_of(u32 index, bool exact)
 /* Return true if a policy is on in @epoch, after @verdict (enum vaware_verdict). */
 static inline bool governor_is_on(const struct governed *g, u64 epoch, u32 verdict)
 {
-	u64 dice = epoch + g->seed; /* mixed as by SplitMix64 (Steele, Lea, Flood 2014) */
+	u64 dice = (epoch >> g->hold_log2) +
+		   g->seed; /* mixed as by SplitMix64 (Steele, Lea, Flood 2014) */
 
 	dice = (dice ^ dice >> 30) * 0xbf58476d1ce4e5b9ULL;
 	dice = (dice ^ dice >> 27) * 0x94d049bb133111ebULL;
@@ -124,6 +140,7 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 	sum->lost_ns += s->lost_ns;
 	sum->wait_ns += s->latency_wait_ns;
 	sum->wakes += s->latency_waits;
+	sum->late_ns += s->latency_late_ns;
 	sum->moves += counters[VAWARE_IVH_MOVED];
 	sum->acts[0] += counters[VAWARE_BVS_PICKED] + counters[VAWARE_BVS_QUEUED];
 	sum->acts[1] += counters[VAWARE_IVH_ASKED];
@@ -133,6 +150,7 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 	sum->acts[4] += counters[VAWARE_CAPACITY_MOVED] + counters[VAWARE_BVS_PICKED];
 	/* retain, the 5th, tries its time-outs by itself: an epoch is too short for them */
 	sum->acts[6] += counters[VAWARE_GATHER_KEPT];
+	sum->acts[7] += counters[VAWARE_RESERVE_TAKEN] + counters[VAWARE_RESERVE_LEFT];
 }
 
 /* Put into @now what is in it since @before, which becomes what @now was. */
@@ -145,6 +163,7 @@ static inline void governor_since(struct governor_sums *now, struct governor_sum
 	now->lost_ns -= before->lost_ns;
 	now->wait_ns -= before->wait_ns;
 	now->wakes -= before->wakes;
+	now->late_ns -= before->late_ns;
 	now->moves -= before->moves;
 	for (i = 0; i < VAWARE_NR_POLICIES; i++)
 		now->acts[i] -= before->acts[i];
@@ -156,8 +175,9 @@ static inline void governor_since(struct governor_sums *now, struct governor_sum
  * that was moved has lost its caches, and spent on those what it ran at first.
  */
 static inline void governor_take(struct vaware_trial *trial, bool on,
-				 const struct governor_sums *sums)
+				 const struct governor_sums *sums, const struct governed *g)
 {
+	u64 wait_ns = sums->wait_ns + (g->late_waits ? sums->late_ns : 0);
 	struct vaware_epochs *arm = trial->arms[on];
 	u64 wanted_ns = sums->run_ns + sums->lost_ns, moves_ns = sums->moves * MOVE_NS;
 	u64 gained_ns = sums->run_ns > moves_ns ? sums->run_ns - moves_ns : 0;
@@ -167,7 +187,7 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 			     governor_log_256(gained_ns * 65536 / wanted_ns + 1));
 	if (sums->wakes >= EPOCH_WAKES_MIN)
 		governor_add(&arm[VAWARE_OUTCOME_WAIT],
-			     governor_log_256(sums->wait_ns / sums->wakes + 1));
+			     governor_log_256(wait_ns / sums->wakes + 1));
 }
 
 /* Return the square of the standard error of the mean of @epochs, of which there are some. */
@@ -204,10 +224,10 @@ static inline struct governor_gain governor_gain(const struct vaware_trial *tria
 	return gain;
 }
 
-/* Return true if @gain is a loss that is no chance. */
-static inline bool governor_harm(const struct governor_gain *gain)
+/* Return true if @gain is a loss of @harm_256 or more that is no chance. */
+static inline bool governor_harm(const struct governor_gain *gain, u32 harm_256)
 {
-	return gain->sure && gain->by_256 <= -HARM_256;
+	return gain->sure && gain->by_256 <= -(s64)harm_256;
 }
 
 /* Return the verdict on @trial (enum vaware_verdict). */
@@ -219,13 +239,13 @@ static inline u32 governor_verdict(const struct vaware_trial *trial, const struc
 
 	if (main.sure && main.by_256 >= (s64)g->gain_256)
 		return VAWARE_TRIAL_WINS;
-	if (governor_harm(&main) || governor_harm(&other))
+	if (governor_harm(&main, HARM_256) || governor_harm(&other, g->harm_256))
 		return VAWARE_TRIAL_LOSES;
 	/* A verdict lasts until half of what it took is lost. */
 	if (won && 2 * main.by_256 >= (s64)g->gain_256)
 		return VAWARE_TRIAL_WINS;
 	if (trial->verdict == VAWARE_TRIAL_LOSES &&
-	    (2 * main.by_256 <= -HARM_256 || 2 * other.by_256 <= -HARM_256))
+	    (2 * main.by_256 <= -HARM_256 || 2 * other.by_256 <= -(s64)g->harm_256))
 		return VAWARE_TRIAL_LOSES;
 	if (g->has_to_win)
 		return main.epochs >= (won ? TRIAL_EPOCHS_MIN : TRIAL_EPOCHS_ENOUGH)

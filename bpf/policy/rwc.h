@@ -2,7 +2,8 @@
 /*
  * Relaxed work conservation (vSched 3.4): some vCPUs are better left idle. Stragglers serve
  * best-effort work; of vCPUs that are stacked on one core, one is used. A task that may run
- * nowhere else runs there all the same. vCPUs that gathering has parked are left idle alike.
+ * nowhere else runs there all the same. vCPUs that gathering has parked are left idle alike, and
+ * the reserve serves latency-sensitive tasks only.
  */
 #ifndef VAWARE_POLICY_RWC_H
 #define VAWARE_POLICY_RWC_H
@@ -16,6 +17,8 @@ static inline bool rwc_banned(u32 flags, u32 class)
 	if (class == VAWARE_CLASS_KERNEL)
 		return false;
 	if (flags & VAWARE_VCPU_STACKED)
+		return true;
+	if ((flags & VAWARE_VCPU_RESERVE) && class != VAWARE_CLASS_LATENCY)
 		return true;
 	return (flags & (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_PARKED)) &&
 	       class != VAWARE_CLASS_BEST_EFFORT;

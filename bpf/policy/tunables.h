@@ -284,6 +284,13 @@
  */
 #define GATHER_TOGETHER_NS (20 * NS_PER_US)
 
+/*
+ * A task may have one part in so many of the vCPU that is kept free, and so much ahead: two slices
+ * at once. One that somebody waits for sleeps most of the time.
+ */
+#define RESERVE_PARTS 4
+#define RESERVE_AHEAD_NS (2 * RESERVE_PARTS * SLICE_NS)
+
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 
@@ -327,5 +334,18 @@
  */
 #define IVH_GAIN_BEATS_256 67
 #define RESCUE_GAIN_256 82
+
+/*
+ * Until the vCPU is free, and those it is for sleep there, an epoch is half over. So it stays free,
+ * or does not, for half a second.
+ */
+#define RESERVE_HOLD_LOG2 3
+
+/*
+ * The vCPU that is kept free has to halve the wait. It may cost one of two vCPUs, beyond what is no
+ * loss: who names the policy asks for that.
+ */
+#define RESERVE_GAIN_256 256
+#define RESERVE_HARM_256 (256 + HARM_256)
 
 #endif

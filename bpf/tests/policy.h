@@ -10,6 +10,7 @@
 #include "../policy/place.h"
 #include "../policy/queue.h"
 #include "../policy/rescue.h"
+#include "../policy/reserve.h"
 #include "../policy/rwc.h"
 #include "../policy/tunables.h"
 #include "../policy/vtime.h"

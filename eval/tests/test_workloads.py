@@ -99,6 +99,10 @@ WARN: not setting cpu_dma_latency from cyclictest
   }
 }
 """
+CYCLICTEST_SPUN = """spun, in seconds and turns: 4
+spinning
+[{"turns": 1000, "longest_gap_s": 0.1}, {"turns": 2000, "longest_gap_s": 0.2}]
+"""
 
 
 REQUESTS = json.dumps(
@@ -183,6 +187,12 @@ def test_cyclictest_over_all_threads_and_beyond_its_histogram():
     assert values["avg"] == pytest.approx((75 * 2 + 383.33 * 3) / 5)
 
 
+def test_cyclictest_beside_spinners_tells_what_those_did():
+    values = cyclictest.parse_one(CYCLICTEST + CYCLICTEST_SPUN)
+    assert values["spun"] == 750
+    assert values["p50"] == 100
+
+
 def test_cyclictest_percentiles_of_one_thread():
     histogram = {str(latency_us): 1 for latency_us in range(1, 101)}
     thread = {"histogram": histogram, "cycles": 100, "max": 100, "avg": 50.5}
@@ -207,6 +217,7 @@ def test_output_without_numbers_is_an_error_and_no_value(workload):
         ("sysbench-threads", SYSBENCH_THREADS),
         ("stress-ng-switch", STRESS_NG),
         ("cyclictest-idle", CYCLICTEST),
+        ("cyclictest-one", CYCLICTEST + CYCLICTEST_SPUN),
         ("requests", REQUESTS),
         ("perf-pipe", PERF_PIPE),
         ("perf-messaging", PERF_MESSAGING),

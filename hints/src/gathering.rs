@@ -198,7 +198,7 @@ mod tests {
             let [together_ratio, spilled_ratio, steal_ratio] = ratios;
             Pace {
                 wakes_per_s, wait_ns, burst_ns, computing_ns, idle_ns, together_ratio, spilled_ratio,
-                steal_ratio,
+                steal_ratio, ..Pace::default()
             }
         }
     }

@@ -5,6 +5,7 @@
 pub mod gathering;
 pub mod levels;
 pub mod pace;
+pub mod reserve;
 pub mod retention;
 
 use std::cmp::Reverse;
@@ -17,6 +18,7 @@ const UNEVEN: u32 = intf::VAWARE_VCPU_UNEVEN;
 const SMT: u32 = intf::VAWARE_VCPU_SMT;
 const LLCS: u32 = intf::VAWARE_VCPU_LLCS;
 const PARKED: u32 = intf::VAWARE_VCPU_PARKED;
+const RESERVE: u32 = intf::VAWARE_VCPU_RESERVE;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -58,6 +60,8 @@ pub struct VcpuHints {
     pub stacked: bool,
     /// Left to work with long bursts: the rest is gathered on others.
     pub parked: bool,
+    /// Kept free of CPU-bound work ([`reserve::keep_free`]).
+    pub reserve: bool,
     /// The vCPUs of this VM differ in what they give to a task: there is something to choose.
     pub uneven: bool,
     /// Some vCPUs of this VM are hardware threads of one core.
@@ -87,6 +91,7 @@ impl VcpuHints {
             (self.smt, SMT),
             (self.llcs, LLCS),
             (self.parked, PARKED),
+            (self.reserve, RESERVE),
         ]
         .iter()
         .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 })
@@ -159,6 +164,7 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints], open: usize) -> Vec<VcpuH
                 straggler: is_slow(fact),
                 stacked: is_stacked(fact),
                 parked: parked.contains(&fact.vcpu),
+                reserve: false,
                 uneven,
                 smt,
                 llcs,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! How work blocks, over a round of the control loop: what retention and gathering go by.
+//! How work blocks, over a round of the control loop: what retention, gathering and the
+//! reserve go by.
 
 /// The measurements of a round. Means are 0 where there is nothing to take the mean of.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pace {
     /// Tasks that woke, per second.
     pub wakes_per_s: f64,
+    /// Latency-sensitive ones that began to run after a wait for a vCPU, per second.
+    pub latency_wakes_per_s: f64,
     /// How long they waited for a vCPU, on average.
     pub wait_ns: f64,
     /// How long tasks ran between two sleeps, on average (the paper's g_comp).
@@ -20,6 +23,8 @@ pub struct Pace {
     pub spilled_ratio: f64,
     /// Part of the time that vCPUs wanted, 0 to 1, that the hypervisor gave to others.
     pub steal_ratio: f64,
+    /// How many vCPUs CPU-bound work took, on average: it ran, or they were stopped meanwhile.
+    pub cpu_bound_vcpus: f64,
 }
 
 impl Pace {

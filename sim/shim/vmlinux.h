@@ -69,6 +69,12 @@ struct sigpending {
 	struct sigset signal;
 };
 
+union rcu_special {
+	struct {
+		u8 blocked;
+	} b;
+};
+
 struct task_struct {
 	unsigned int ptrace;
 	unsigned long jobctl;
@@ -84,7 +90,7 @@ struct task_struct {
 	cpumask_t *cpus_ptr;
 	cpumask_t cpus_mask;
 	u16 migration_disabled;
-	void *rcu_blocked_node;
+	union rcu_special rcu_read_unlock_special;
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct mm_struct *mm;

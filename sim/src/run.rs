@@ -82,6 +82,7 @@ fn load() -> anyhow::Result<()> {
         shim::tick_ns = config.tick_ns;
         shim::policies = config.policies;
         shim::hints_flags = config.hints_flags;
+        shim::reserve_vcpu = config.reserve_vcpu;
         shim::hints_until_jiffies = u64::MAX;
     }
     let error = call::call(Callback::Init, &[]) as i32;

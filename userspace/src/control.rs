@@ -20,6 +20,7 @@ use crate::scheduler::Scheduler;
 use crate::telemetry::Telemetry;
 use hints::gathering::Gathering;
 use hints::levels::{Measured, levels};
+use hints::reserve::{Reserve, keep_free};
 use hints::{VcpuFacts, VcpuHints, plan};
 
 /// How long the loop may sleep between rounds; each round wakes a vCPU.
@@ -38,6 +39,7 @@ pub struct Control {
     bans: Bans,
     pace: PaceTaker,
     gathering: Gathering,
+    reserve: Reserve,
     retain: Retain,
     interrupts: Interrupts,
     watch: Watch,
@@ -58,6 +60,7 @@ impl Control {
             bans: Bans::new(),
             pace: PaceTaker::default(),
             gathering: Gathering::default(),
+            reserve: Reserve::default(),
             retain: Retain::default(),
             interrupts: Interrupts::default(),
             watch: Watch::default(),
@@ -94,17 +97,24 @@ impl Control {
         let pace = self.pace.take(stats, scheduler.activity()?, &self.told);
         let in_the_way = self.retain.round(policies.retains(), &pace, restore);
         let banned = self.told.iter().filter(|vcpu| vcpu.banned()).count();
+        let usable = online.len().saturating_sub(banned);
         let open = match policies.gathers() {
-            true => self.gathering.round(online.len().saturating_sub(banned), &pace),
+            true => self.gathering.round(usable, &pace),
             false => usize::MAX,
         };
-        self.told = plan(&facts(online, snapshot.as_deref(), &self.claims), &self.told, open);
+        let facts = facts(online, snapshot.as_deref(), &self.claims);
+        let mut told = plan(&facts, &self.told, open);
+        if policies.reserves() && self.reserve.round(usable.min(open), &pace) {
+            keep_free(&mut told, &self.told);
+        }
+        self.told = told;
         scheduler.set_inputs(&self.told, VALID)?;
         let held = self.told_at.elapsed().min(VALID);
         self.told_at = Instant::now();
         bans::account(&mut self.bans, held, &self.told, policies.bans());
         let open = self.told.iter().filter(|vcpu| !vcpu.banned() && !vcpu.parked).count();
-        telemetry.blocking(open, self.retain.timeout());
+        let reserve = self.told.iter().filter(|vcpu| vcpu.reserve).count();
+        telemetry.blocking(open, reserve, self.retain.timeout());
         let news = failed.iter().map(|failed| &failed.news).chain(&in_the_way);
         let mut events: Vec<_> =
             news.map(|news| Event::new(Priority::Warning, news.as_str())).collect();

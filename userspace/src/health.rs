@@ -72,6 +72,8 @@ pub struct Report {
     pub lines_lost: Vec<(&'static str, u64)>,
     /// Online vCPUs that are neither banned nor parked.
     pub open_vcpus: usize,
+    /// Online vCPUs that the policy reserve wants free of CPU-bound work.
+    pub reserve_vcpus: usize,
     /// How long idle vCPUs poll by the policy retain; `None` if it is not in effect.
     pub halt_poll: Option<Duration>,
 }

@@ -64,17 +64,22 @@ fn pace(
     let stolen_ns =
         total.stolen_ns as f64 + waking(after).saturating_sub(waking(before)).as_nanos() as f64;
     let run_ns = total.run_ns.iter().sum::<u64>() as f64;
+    let steal_ratio = mean(stolen_ns, run_ns + stolen_ns);
+    let ran = |class: u32| total.run_ns[class as usize] as f64;
+    let cpu_bound_ns = ran(intf::VAWARE_CLASS_THROUGHPUT) + ran(intf::VAWARE_CLASS_BEST_EFFORT);
     let decided = |kind: u32| total.counters[kind as usize] as f64;
     let (kept, spilled) = (decided(intf::VAWARE_GATHER_KEPT), decided(intf::VAWARE_GATHER_SPILLED));
     Pace {
         wakes_per_s: mean(wakes, elapsed.as_secs_f64()),
+        latency_wakes_per_s: mean(total.latency_waits as f64, elapsed.as_secs_f64()),
         wait_ns: mean(total.wake_wait_ns.iter().sum::<u64>() as f64, wakes),
         burst_ns: mean(total.slept_burst_ns as f64, total.sleeps as f64),
         computing_ns: mean(computing_ns, periods),
         idle_ns: mean(idle_ns, periods),
         together_ratio: mean(large.map(|(_, wakes)| *wakes).sum::<u64>() as f64, together as f64),
         spilled_ratio: mean(spilled, kept + spilled),
-        steal_ratio: mean(stolen_ns, run_ns + stolen_ns),
+        steal_ratio,
+        cpu_bound_vcpus: mean(cpu_bound_ns, elapsed.as_nanos() as f64 * (1.0 - steal_ratio)),
     }
 }
 
@@ -95,7 +100,8 @@ mod tests {
             sleeps: 100,
             slept_burst_ns: 2 * MS,
             stolen_ns: 20 * MS,
-            run_ns: [70 * MS, 0, 0, 0],
+            run_ns: [14 * MS, 35 * MS, 21 * MS, 0],
+            latency_waits: 30,
             ..VcpuStats::default()
         };
         vcpu.counters[intf::VAWARE_GATHER_KEPT as usize] = 30;
@@ -115,6 +121,7 @@ mod tests {
         let found = pace(&delta, &before, &after, &told, Duration::from_millis(100));
         let expected = Pace {
             wakes_per_s: 400.0,
+            latency_wakes_per_s: 300.0,
             wait_ns: 1e5,
             burst_ns: 2e4,
             computing_ns: 4e6,
@@ -122,6 +129,7 @@ mod tests {
             together_ratio: 0.25,
             spilled_ratio: 0.25,
             steal_ratio: 0.3,
+            cpu_bound_vcpus: 0.8,
         };
         assert_eq!(found, expected);
     }

@@ -47,12 +47,18 @@ pub const POLICIES: [Policy; intf::POLICIES.len()] = [
         intf::VAWARE_POLICY_GATHER,
         "work of short bursts keeps to few vCPUs, as long as it does not wait; not in all",
     ),
+    Policy::new(
+        intf::VAWARE_POLICY_RESERVE,
+        "CPU-bound work leaves one vCPU free for latency-sensitive tasks, where that pays; not in all",
+    ),
 ];
 
 const ALL: &str = "all";
 
-/// Policies that are not in `all`, but are on if they are named: they have not proven themselves.
-const UNPROVEN: u64 = (intf::VAWARE_POLICY_RETAIN | intf::VAWARE_POLICY_GATHER) as u64;
+/// Policies that are not in `all`, but are on if they are named: two have not proven themselves, the
+/// reserve takes from some work what it gives to other.
+const NOT_IN_ALL: u64 =
+    (intf::VAWARE_POLICY_RETAIN | intf::VAWARE_POLICY_GATHER | intf::VAWARE_POLICY_RESERVE) as u64;
 
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
 /// list. `all` can be among the names.
@@ -60,9 +66,9 @@ const UNPROVEN: u64 = (intf::VAWARE_POLICY_RETAIN | intf::VAWARE_POLICY_GATHER) 
 pub struct PolicySet(u64);
 
 impl PolicySet {
-    /// Every policy that has proven itself: what is on unless somebody chooses.
+    /// Every policy that is on unless somebody chooses.
     pub fn all() -> Self {
-        Self(intf::ALL_POLICIES & !UNPROVEN)
+        Self(intf::ALL_POLICIES & !NOT_IN_ALL)
     }
 
     /// The bits as the kernel half reads them.
@@ -93,6 +99,11 @@ impl PolicySet {
     /// Whether work may be gathered on few vCPUs.
     pub fn gathers(self) -> bool {
         self.0 & u64::from(intf::VAWARE_POLICY_GATHER) != 0
+    }
+
+    /// Whether a vCPU may be kept free of CPU-bound work.
+    pub fn reserves(self) -> bool {
+        self.0 & u64::from(intf::VAWARE_POLICY_RESERVE) != 0
     }
 
     /// The set made of the policies with these names.
@@ -153,9 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn what_has_not_proven_itself_has_to_be_named() {
+    fn what_is_not_in_all_has_to_be_named() {
         let set = |text: &str| text.parse().unwrap_or(PolicySet(0));
-        assert!(!set("all").retains() && !set("all").gathers());
+        assert!(!set("all").retains() && !set("all").gathers() && !set("all").reserves());
+        assert!(set("reserve").reserves());
         assert!(set("all,retain").retains() && set("all,retain").bans());
     }
 

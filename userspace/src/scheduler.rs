@@ -286,6 +286,8 @@ impl<'a> Scheduler<'a> {
             self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
         bss.hints_until_jiffies = until;
         bss.hints_flags = inputs.iter().fold(0, |flags, inputs| flags | inputs.flags());
+        let reserve = inputs.iter().find(|inputs| inputs.reserve);
+        bss.reserve_vcpu = reserve.map_or(0, |inputs| inputs.vcpu + 1);
         Ok(())
     }
 

@@ -121,10 +121,10 @@ impl Telemetry {
         (report.pauses, report.lines_lost) = (pauses, lines_lost);
     }
 
-    /// So many vCPUs are open, and idle ones poll for so long.
-    pub fn blocking(&self, open_vcpus: usize, halt_poll: Option<Duration>) {
+    /// So many vCPUs are open, so many kept free, and idle ones poll for so long.
+    pub fn blocking(&self, open: usize, reserve: usize, halt_poll: Option<Duration>) {
         let report = &mut self.board().report;
-        (report.open_vcpus, report.halt_poll) = (open_vcpus, halt_poll);
+        (report.open_vcpus, report.reserve_vcpus, report.halt_poll) = (open, reserve, halt_poll);
     }
 
     /// The configuration was read again, and this is in effect.

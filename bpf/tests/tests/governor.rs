@@ -13,6 +13,7 @@ const WAIT: usize = VAWARE_OUTCOME_WAIT as usize;
 const BVS: u32 = VAWARE_POLICY_BVS.trailing_zeros();
 const IVH: u32 = VAWARE_POLICY_IVH.trailing_zeros();
 const RESCUE: u32 = VAWARE_POLICY_RESCUE.trailing_zeros();
+const RESERVE: u32 = VAWARE_POLICY_RESERVE.trailing_zeros();
 const NR_POLICIES: u32 = VAWARE_NR_POLICIES;
 const WAKES: u64 = 100;
 
@@ -54,8 +55,15 @@ impl Service {
         self.random as f64 / u64::MAX as f64 * 2.0 - 1.0
     }
 
+    /// So many draws on `host`, each for an epoch, or for several. Returns after how many the policy
+    /// was on.
+    fn serve(&mut self, draws: u64, host: Host) -> u64 {
+        let hold_log2 = pure!(governed_of(self.index, self.exact)).hold_log2;
+        self.serve_epochs(draws << hold_log2, host) >> hold_log2
+    }
+
     /// So many epochs on `host`. Returns in how many the policy was on.
-    fn serve(&mut self, epochs: u64, host: Host) -> u64 {
+    fn serve_epochs(&mut self, epochs: u64, host: Host) -> u64 {
         let how = pure!(governed_of(self.index, self.exact));
         let mut nr_on = 0;
         for _ in 0..epochs {
@@ -71,10 +79,11 @@ impl Service {
                 lost_ns: EPOCH - run_ns,
                 wait_ns: (wait_us * 1e3) as u64 * WAKES,
                 wakes: WAKES,
+                late_ns: 0,
                 moves: 0,
                 acts: [1; NR_POLICIES as usize],
             };
-            pure!(governor_take(&mut self.trial, on, &sums));
+            pure!(governor_take(&mut self.trial, on, &sums, &how));
             self.trial.verdict = u64::from(pure!(governor_verdict(&self.trial, &how)));
         }
         nr_on
@@ -93,8 +102,9 @@ fn arm(logs: &[u64]) -> vaware_epochs {
 fn progress_256(run_ns: u64, moves: u64) -> u64 {
     let mut trial = Service::begin(IVH, 1).trial;
     let acts = [1; NR_POLICIES as usize];
-    let sums = governor_sums { run_ns, lost_ns: EPOCH - run_ns, wait_ns: 0, wakes: 0, moves, acts };
-    pure!(governor_take(&mut trial, true, &sums));
+    let lost_ns = EPOCH - run_ns;
+    let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves, acts };
+    pure!(governor_take(&mut trial, true, &sums, &governed_of(IVH, true)));
     trial.arms[1][PROGRESS].sum
 }
 
@@ -151,6 +161,40 @@ proptest! {
     }
 
     #[test]
+    fn a_vcpu_is_kept_free_where_that_halves_the_wait_for_less_than_half_of_the_work(
+        seed in 1u64..1 << 40, wait_times in 0.05..0.45f64, gain in 0.55..1.0f64,
+    ) {
+        let mut service = Service::begin(RESERVE, seed);
+        service.serve(40, Host { gain, wait_times, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, WINS);
+        let nr_on = service.serve(200, Host { gain, wait_times, ..EVEN });
+        prop_assert!(nr_on > 180, "{} of 200 times", nr_on);
+    }
+
+    #[test]
+    fn none_is_kept_free_for_a_smaller_gain_or_a_greater_loss(
+        seed in 1u64..1 << 40, wait_times in 0.55..1.0f64, gain in 0.1..0.35f64, which: bool,
+    ) {
+        let mut service = Service::begin(RESERVE, seed);
+        let host = if which { Host { wait_times, ..EVEN } } else { Host { gain, ..EVEN } };
+        service.serve(40, host);
+        prop_assert_eq!(service.trial.verdict, LOSES);
+    }
+
+    #[test]
+    fn a_late_timer_is_a_wait_to_the_reserve_only(late in 0u64..1 << 40, index in 0..NR_POLICIES) {
+        let wait_256 = |late_ns| {
+            let mut trial = Service::begin(index, 1).trial;
+            let acts = [1; NR_POLICIES as usize];
+            let sums = governor_sums { run_ns: 0, lost_ns: 0, wait_ns: WAKES, wakes: WAKES, late_ns, moves: 0, acts };
+            pure!(governor_take(&mut trial, true, &sums, &governed_of(index, true)));
+            trial.arms[1][WAIT].sum
+        };
+        let counted = if index == RESERVE { late / WAKES } else { 0 };
+        prop_assert_eq!(wait_256(late), pure!(governor_log_256(1 + counted + 1)));
+    }
+
+    #[test]
     fn what_does_no_harm_stays_on(seed in 1u64..1 << 40, noise in 0.0..0.3f64, gain in 1.0..2.0f64) {
         let mut service = Service::begin(BVS, seed);
         let nr_on = service.serve(1000, Host { gain, wait_times: 1.0 / gain, noise, ..EVEN });
@@ -169,15 +213,15 @@ proptest! {
     #[test]
     fn a_few_epochs_give_no_verdict(seed in 1u64..1 << 40, index in 0..NR_POLICIES, gain in 0.1..1.9f64) {
         let mut service = Service::begin(index, seed);
-        service.serve(4, Host { gain, ..EVEN });
+        service.serve_epochs(4, Host { gain, ..EVEN });
         prop_assert_eq!(service.trial.verdict, OPEN);
     }
 
     #[test]
     fn an_epoch_with_next_to_no_work_is_none(run_ns in 0..EPOCH / 32, lost_ns in 0..EPOCH / 32, wakes in 0u64..8, on: bool) {
         let mut service = Service::begin(IVH, 1);
-        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, moves: 0, acts: [1; NR_POLICIES as usize] };
-        pure!(governor_take(&mut service.trial, on, &sums));
+        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, late_ns: 0, moves: 0, acts: [1; NR_POLICIES as usize] };
+        pure!(governor_take(&mut service.trial, on, &sums, &governed_of(IVH, true)));
         prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].count, 0);
         prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].count, 0);
     }
@@ -196,7 +240,7 @@ proptest! {
             let mut service = Service::begin(index, seed);
             service.trial.prior = prior;
             pure!(governor_begin(&mut service.trial));
-            service.serve(3, EVEN);
+            service.serve_epochs(3, EVEN);
             prop_assert_eq!(service.trial.verdict, prior);
         }
     }
@@ -220,7 +264,7 @@ proptest! {
     #[test]
     fn two_policies_draw_apart(first in 0u64..1 << 40, one in 0..NR_POLICIES, two in 0..NR_POLICIES) {
         prop_assume!(one != two);
-        let half = |index| governed { open_64: 32, ..pure!(governed_of(index, true)) };
+        let half = |index| governed { open_64: 32, hold_log2: 0, ..pure!(governed_of(index, true)) };
         let is_on = |how: &governed, epoch| pure!(governor_is_on(how, epoch, OPEN as u32));
         let (one, two) = (half(one), half(two));
         let nr_alike = (first..first + 1000).filter(|epoch| is_on(&one, *epoch) == is_on(&two, *epoch)).count();
@@ -229,10 +273,11 @@ proptest! {
 
     #[test]
     fn sums_since_are_differences(run in 0u64..1 << 40, more in 0u64..1 << 40) {
-        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, moves: n, acts: [n; NR_POLICIES as usize] };
+        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, late_ns: n, moves: n, acts: [n; NR_POLICIES as usize] };
         let (mut now, mut before) = (sums(run + more), sums(run));
         pure!(governor_since(&mut now, &mut before));
         prop_assert_eq!((now.run_ns, now.lost_ns, now.wait_ns, now.wakes), (more, 2 * more, 3 * more, more));
+        prop_assert_eq!((now.late_ns, now.moves), (more, more));
         prop_assert_eq!(now.acts, [more; NR_POLICIES as usize]);
         prop_assert_eq!(before.lost_ns, 2 * (run + more));
     }

@@ -15,6 +15,7 @@ const NONE: u32 = VAWARE_CLASS_NONE;
 const STRAGGLER: u32 = VAWARE_VCPU_STRAGGLER;
 const STACKED: u32 = VAWARE_VCPU_STACKED;
 const UNEVEN: u32 = VAWARE_VCPU_UNEVEN;
+const RESERVE: u32 = VAWARE_VCPU_RESERVE;
 
 prop_compose! {
     fn any_candidate()(class in 0..=NONE, waiting in 0..1_000u32, stopped: bool, rest_ns in 1..S,
@@ -203,6 +204,48 @@ proptest! {
     fn best_effort_work_keeps_its_stragglers(flags in any_flags()) {
         prop_assert_eq!(pure!(rwc_banned(flags, BEST_EFFORT)), flags & STACKED != 0);
         prop_assert!(pure!(rwc_banned(flags, BEST_EFFORT)) <= pure!(rwc_banned(flags, LATENCY)));
+    }
+
+    #[test]
+    fn the_reserve_is_for_those_that_wait_and_the_kernel(flags in any_flags(), class in 0..NONE) {
+        let served = class == LATENCY || class == KERNEL;
+        prop_assert_eq!(pure!(rwc_banned(RESERVE, class)), !served);
+        prop_assert_eq!(pure!(rwc_banned(flags | RESERVE, class)), !served || pure!(rwc_banned(flags, class)));
+    }
+
+    #[test]
+    fn no_task_gets_more_of_the_reserve_than_its_part(
+        runs in prop::collection::vec((1..4 * MS, 0..20 * MS), 1..2_000), start in 0..S,
+    ) {
+        let (mut now, mut paid_until, mut had) = (start, 0, 0);
+        for (run, pause) in runs {
+            if pure!(reserve_paid(paid_until, now)) {
+                now += run;
+                had += run;
+                paid_until = pure!(reserve_pay(paid_until, run, now));
+            }
+            now += pause;
+            // Two slices at once, and the run that goes beyond.
+            prop_assert!(had <= (now - start) / 4 + 6 * MS + 4 * MS, "{had} in {}", now - start);
+        }
+    }
+
+    #[test]
+    fn who_keeps_to_its_part_always_may(runs in prop::collection::vec(1..4 * MS, 1..500)) {
+        let (mut now, mut paid_until) = (S, 0);
+        for run in runs {
+            prop_assert!(pure!(reserve_paid(paid_until, now)));
+            now += run;
+            paid_until = pure!(reserve_pay(paid_until, run, now));
+            now += 4 * run;
+        }
+    }
+
+    #[test]
+    fn only_work_that_is_cpu_bound_leaves_the_reserve(class in 0..=NONE, burst in 0..S) {
+        let leaves = pure!(reserve_evicts(class, burst));
+        let cpu_bound = class == THROUGHPUT && pure!(account_cpu_bound(burst));
+        prop_assert_eq!(leaves, class == BEST_EFFORT || cpu_bound);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 import json
 from collections import Counter
 
+from . import spinners
 from .workload import Metric, ParseError, Size, Workload, percentile
 
 PERCENTILES = (50, 95, 99)
@@ -14,10 +15,17 @@ METRICS = (
     Metric("p95", "us", "lower"),
     Metric("max", "us", "lower"),
 )
+ONE_METRICS = (
+    Metric("avg", "us", "lower"),
+    Metric("p50", "us", "lower"),
+    Metric("p99", "us", "lower"),
+    Metric("spun", "turns/s", "higher"),
+)
+SPUN = "spun, in seconds and turns:"
 NOTE = "SCHED_OTHER, and threads that may run anywhere: they belong to the scheduler under test"
 # cyclictest pins each thread to a vCPU by itself, where no scheduler could do anything for it.
 UNPIN = (
-    '& cycles=$!; while kill -0 $cycles && [ "$(ls /proc/$cycles/task | wc -l)" -le "$(nproc)" ]; '
+    '& cycles=$!; while kill -0 $cycles && [ "$(ls /proc/$cycles/task | wc -l)" -le {threads} ]; '
     "do sleep 0.1; done; "
     'taskset -acp "0-$(($(nproc) - 1))" $cycles >/dev/null && wait $cycles'
 )
@@ -62,14 +70,35 @@ def _threads(output: str) -> list[dict]:
         raise ParseError(f"cyclictest gave no results that can be read ({why!r})") from None
 
 
-def workloads(size: Size) -> list[Workload]:
-    """One thread per vCPU, alone, and beside a computation on each vCPU."""
+def parse_one(output: str) -> dict[str, float]:
+    """The same of one thread, and the work that the spinners beside it did."""
+    said, _, spun = output.partition(SPUN)
+    try:
+        seconds, *_, tasks = spun.strip().splitlines()
+        work = sum(task["turns"] for task in json.loads(tasks)) / float(seconds)
+    except (ValueError, KeyError, TypeError) as why:
+        raise ParseError(f"the spinners gave no results that can be read ({why!r})") from None
+    values = parse(said) | {"spun": work}
+    return {metric.name: values[metric.name] for metric in ONE_METRICS}
+
+
+def _cycles(threads: str, seconds: int) -> str:
     # --default-system: or it would keep every vCPU from idling, which is no property of the
     # scheduler. JSON has only the buckets in use of the histogram's 100,000 (100 ms).
-    command = (
-        'cyclictest --policy=other --default-system -q -t "$(nproc)" -i 4000 '
-        f"-D {max(1, round(size.seconds * 1.5))} "
-        f"-h 100000 --histfile=/dev/null --json=/proc/self/fd/1 {UNPIN}"
+    return (
+        f"cyclictest --policy=other --default-system -q -t {threads} -i 4000 -D {seconds} "
+        f"-h 100000 --histfile=/dev/null --json=/proc/self/fd/1 {UNPIN.format(threads=threads)}"
+    )
+
+
+def workloads(size: Size) -> list[Workload]:
+    """One thread per vCPU, alone, and beside a computation on each vCPU; one thread beside those."""
+    seconds = max(1, round(size.seconds * 1.5))
+    command = _cycles('"$(nproc)"', seconds)
+    spin_s = seconds + 2
+    beside_spinners = (
+        f"{spinners.command(spin_s, *['any'] * size.vcpus)} >/tmp/spun & spun=$!; sleep 1; "
+        f"{_cycles('1', seconds)}; wait $spun && echo {SPUN} {spin_s} && cat /tmp/spun"
     )
     # Fails if the hogs are not there to be ended.
     beside_hogs = (
@@ -83,5 +112,15 @@ def workloads(size: Size) -> list[Workload]:
         for name, text, needs in (
             ("cyclictest-idle", command, ()),
             ("cyclictest-hogs", beside_hogs, ("stress-ng",)),
+        )
+    ] + [
+        Workload(
+            "cyclictest-one",
+            beside_spinners,
+            ONE_METRICS,
+            parse_one,
+            note="one thread beside a spinner for each vCPU",
+            needs=("cyclictest",),
+            latencies=latencies,
         )
     ]

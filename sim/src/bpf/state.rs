@@ -25,6 +25,11 @@ pub struct BpfState {
     pub counts: BTreeMap<Callback, CallbackCounts>,
 }
 
+/// The number of a vCPU, and 1, that the daemon has told: 0 is none, and there may be no such vCPU.
+pub fn absurd_vcpu(seed: u64) -> u32 {
+    (seed % 32) as u32
+}
+
 impl crate::sim::Sim {
     /// Let the daemon's word on a vCPU be nonsense that counts for now.
     pub fn absurd_inputs(&mut self, v: usize, seed: u64) {

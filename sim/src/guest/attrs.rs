@@ -7,6 +7,7 @@ use super::task::{Policy, State, TaskId, load_weight, scx_weight};
 use super::vcpu::{Irq, VcpuId};
 use super::{mask_set, mask_test};
 use crate::bpf::call::{self, Callback};
+use crate::bpf::state::absurd_vcpu;
 use crate::exec::{Lock, current, lock, unlock};
 use crate::guest::scx;
 use crate::record::What;
@@ -64,7 +65,10 @@ pub fn apply(change: Change) {
         Change::Inputs { vcpu, seed } => {
             sim(|s| s.absurd_inputs(vcpu, seed));
             // SAFETY: as above.
-            unsafe { crate::bpf::shim::hints_flags = u32::MAX };
+            unsafe {
+                crate::bpf::shim::hints_flags = u32::MAX;
+                crate::bpf::shim::reserve_vcpu = absurd_vcpu(seed);
+            }
         }
     }
 }

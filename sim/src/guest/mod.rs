@@ -39,6 +39,8 @@ pub struct GuestConfig {
     pub queued_wakeup: bool,
     /// The daemon has told before load that some vCPU is unlike the others.
     pub hints_flags: u32,
+    /// The vCPU that it has told to keep free, and 1; 0: none.
+    pub reserve_vcpu: u32,
 }
 
 impl GuestConfig {
@@ -58,6 +60,7 @@ impl GuestConfig {
             wait_bound_ns: 1000 * MS,
             queued_wakeup: true,
             hints_flags: 0,
+            reserve_vcpu: 0,
         }
     }
 }

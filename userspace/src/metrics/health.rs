@@ -129,6 +129,14 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("open_vcpus", None, "Online vCPUs that work of short bursts may use"),
         health.open_vcpus as f64,
     )?;
+    page.gauge(
+        (
+            "reserve_vcpus",
+            None,
+            "vCPUs to keep free of CPU-bound work, while the policy reserve is on",
+        ),
+        health.reserve_vcpus as f64,
+    )?;
     let timeout = health.halt_poll.map(|timeout| ([("policy", "retain")], timeout.as_secs_f64()));
     page.gauges(
         (
