@@ -5,6 +5,7 @@
  * it in a hot path, and it does not run while nothing is wrong.
  */
 #include "governor.bpf.h"
+#include "reserve.bpf.h"
 
 #include "policy/governor.h"
 
@@ -88,6 +89,8 @@ __noinline int governor_end(struct governor_sums *sums, u32 index, u64 epoch)
 	if (!governor_counts(trial, epoch))
 		return 0;
 	g = how_governed(index);
+	if (g.when_full && !governor_full(sums, usable_vcpus))
+		return 0;
 	governor_take(trial, on, sums, &g);
 	trial->verdict = governor_verdict(trial, &g);
 	return 0;

@@ -8,6 +8,7 @@
 #include "wakeup.bpf.h"
 
 u32 reserve_vcpu;
+u32 usable_vcpus;
 
 __noinline int reserve_leave_for(struct task_struct *prev __arg_trusted, s32 cpu, u64 now)
 {

@@ -10,7 +10,9 @@
 
 #include "policy/reserve.h"
 
-extern u32 reserve_vcpu; /* its number + 1, set by the daemon; 0: none */
+/* Set by the daemon: */
+extern u32 reserve_vcpu; /* its number + 1; 0: none */
+extern u32 usable_vcpus; /* how many are online and not banned */
 
 /* Return the flag of the reserve if it counts, else 0. */
 static inline u32 reserve_flag(void)
@@ -23,7 +25,8 @@ static inline s32 reserve_cpu(void)
 {
 	u32 cpu = READ_ONCE(reserve_vcpu) - 1;
 
-	return some_flagged(VAWARE_VCPU_RESERVE) && reserve_flag() && cpu < nr_vcpus ? (s32)cpu : -1;
+	return some_flagged(VAWARE_VCPU_RESERVE) && reserve_flag() && cpu < nr_vcpus ? (s32)cpu
+										     : -1;
 }
 
 /* Return true if there is a reserve. */

@@ -39,6 +39,7 @@ struct governed {
 	bool has_to_win; /* it costs something: without a gain it loses */
 	u32 hold_log2;	 /* it is on or off for 2 to the power of this epochs in a row */
 	bool late_waits; /* a wait begins when the timer was due that ended the sleep */
+	bool when_full;	 /* an epoch says something only if work filled all vCPUs but one */
 };
 
 /*
@@ -83,6 +84,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 		g.harm_256 = RESERVE_HARM_256;
 		g.has_to_win = true;
 		g.late_waits = true;
+		g.when_full = true;
 		break;
 	}
 	return g;
@@ -188,6 +190,14 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 	if (sums->wakes >= EPOCH_WAKES_MIN)
 		governor_add(&arm[VAWARE_OUTCOME_WAIT],
 			     governor_log_256(wait_ns / sums->wakes + 1));
+}
+
+/* Return true if work filled all of @vcpus but one in an epoch with these @sums. */
+static inline bool governor_full(const struct governor_sums *sums, u32 vcpus)
+{
+	u64 wanted_ns = sums->run_ns + sums->lost_ns;
+
+	return vcpus && wanted_ns >= (vcpus - 1) * EPOCH_FULL_NS;
 }
 
 /* Return the square of the standard error of the mean of @epochs, of which there are some. */

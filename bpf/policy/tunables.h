@@ -315,6 +315,9 @@
 #define EPOCH_WORK_MIN_NS (TRIAL_EPOCH_NS / 16)
 #define EPOCH_WAKES_MIN 8
 
+/* A vCPU is full in an epoch that wants to run for so long: an eighth is left for pauses. */
+#define EPOCH_FULL_NS (TRIAL_EPOCH_NS / 8 * 7)
+
 /* A policy that has done nothing for so many epochs is not judged: one that has lost tries less. */
 #define TRIAL_ACTED_EPOCHS 64
 

@@ -287,6 +287,7 @@ impl<'a> Scheduler<'a> {
         bss.hints_until_jiffies = until;
         bss.hints_flags = inputs.iter().fold(0, |flags, inputs| flags | inputs.flags());
         let reserve = inputs.iter().find(|inputs| inputs.reserve);
+        bss.usable_vcpus = inputs.iter().filter(|inputs| !inputs.banned()).count() as u32;
         bss.reserve_vcpu = reserve.map_or(0, |inputs| inputs.vcpu + 1);
         Ok(())
     }

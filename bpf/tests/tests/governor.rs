@@ -182,6 +182,19 @@ proptest! {
     }
 
     #[test]
+    fn an_epoch_is_full_if_work_wants_all_vcpus_but_one(vcpus in 2u32..500, run in 0.0..1.0f64) {
+        let full = |vcpus_worth: f64| {
+            let wanted_ns = (vcpus_worth * EPOCH as f64) as u64;
+            let run_ns = (run * wanted_ns as f64) as u64;
+            let (lost_ns, acts) = (wanted_ns - run_ns, [0; NR_POLICIES as usize]);
+            let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves: 0, acts };
+            pure!(governor_full(&sums, vcpus))
+        };
+        prop_assert!(full(f64::from(vcpus)) && full(f64::from(vcpus - 1)));
+        prop_assert!(!full(f64::from(vcpus - 1) * 0.8) && !full(0.0));
+    }
+
+    #[test]
     fn a_late_timer_is_a_wait_to_the_reserve_only(late in 0u64..1 << 40, index in 0..NR_POLICIES) {
         let wait_256 = |late_ns| {
             let mut trial = Service::begin(index, 1).trial;
@@ -198,7 +211,7 @@ proptest! {
     fn what_does_no_harm_stays_on(seed in 1u64..1 << 40, noise in 0.0..0.3f64, gain in 1.0..2.0f64) {
         let mut service = Service::begin(BVS, seed);
         let nr_on = service.serve(1000, Host { gain, wait_times: 1.0 / gain, noise, ..EVEN });
-        prop_assert!(nr_on > 800, "{} of 1000 epochs", nr_on);
+        prop_assert!(nr_on > 700, "{} of 1000 epochs", nr_on);
     }
 
     #[test]
