@@ -92,7 +92,7 @@ def _cycles(threads: str, seconds: int) -> str:
 
 
 def workloads(size: Size) -> list[Workload]:
-    """One thread per vCPU, alone, and beside a computation on each vCPU; one thread beside those."""
+    """A thread per vCPU, alone and beside a computation on each; one thread beside those."""
     seconds = max(1, round(size.seconds * 1.5))
     command = _cycles('"$(nproc)"', seconds)
     spin_s = seconds + 2
