@@ -37,6 +37,7 @@ struct governed {
 	u32 gain_256;	 /* what it has to gain of that to win, in 1/256 of an octave */
 	u32 harm_256;	 /* the loss in the other one by which it loses */
 	bool has_to_win; /* it costs something: without a gain it loses */
+	u32 wakes_min;	 /* an epoch with fewer says nothing of waits */
 	u32 hold_log2;	 /* it is on or off for 2 to the power of this epochs in a row */
 	bool late_waits; /* a wait begins when the timer was due that ended the sleep */
 	bool when_full;	 /* an epoch says something only if work filled all vCPUs but one */
@@ -56,6 +57,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 		.outcome = VAWARE_OUTCOME_PROGRESS,
 		.gain_256 = HARM_256,
 		.harm_256 = HARM_256,
+		.wakes_min = EPOCH_WAKES_MIN,
 	};
 
 	switch (1 << index) {
@@ -83,6 +85,7 @@ static inline struct governed governed_of(u32 index, bool exact)
 		g.gain_256 = RESERVE_GAIN_256;
 		g.harm_256 = RESERVE_HARM_256;
 		g.has_to_win = true;
+		g.wakes_min = 1;
 		g.late_waits = true;
 		g.when_full = true;
 		break;
@@ -187,7 +190,7 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 	if (wanted_ns >= EPOCH_WORK_MIN_NS)
 		governor_add(&arm[VAWARE_OUTCOME_PROGRESS],
 			     governor_log_256(gained_ns * 65536 / wanted_ns + 1));
-	if (sums->wakes >= EPOCH_WAKES_MIN)
+	if (sums->wakes >= g->wakes_min)
 		governor_add(&arm[VAWARE_OUTCOME_WAIT],
 			     governor_log_256(wait_ns / sums->wakes + 1));
 }

@@ -311,7 +311,10 @@
 /* How much epochs differ at least, in 1/256 of an octave: few may be alike by chance. */
 #define EPOCH_NOISE_256 16ULL
 
-/* An epoch with less work, or fewer wake-ups, says nothing. */
+/*
+ * An epoch with less work, or fewer wake-ups, says nothing. To the reserve any wake-up counts: the
+ * later timers are, the fewer there are.
+ */
 #define EPOCH_WORK_MIN_NS (TRIAL_EPOCH_NS / 16)
 #define EPOCH_WAKES_MIN 8
 

@@ -11,9 +11,8 @@ const VCPUS_MIN: usize = 2;
 /// With less steal time a wake-up does not wait for the host: as where the scheduler takes steal
 /// time for costly.
 const STEAL_RATIO_MIN: f64 = 0.05;
-/// Tasks that somebody waits for wake so often: 8 times in each epoch of the governor, which could not
-/// judge by less.
-const WAKES_PER_S_MIN: f64 = 125.0;
+/// Tasks that somebody waits for wake so often. The later their timers are, the less often they wake.
+const WAKES_PER_S_MIN: f64 = 10.0;
 /// CPU-bound work takes this part of all vCPUs but one: else there is an idle one anyway.
 const FULL_RATIO: f64 = 0.9;
 /// Rounds for which the vCPU stays free after the last one that asked for it: work pauses.
@@ -87,7 +86,7 @@ mod tests {
             (1, full()),
             (0, full()),
             (4, Pace { steal_ratio: 0.04, ..full() }),
-            (4, Pace { latency_wakes_per_s: 100.0, ..full() }),
+            (4, Pace { latency_wakes_per_s: 9.0, ..full() }),
             (4, Pace { cpu_bound_vcpus: 2.0, ..full() }),
         ] {
             assert!(!Reserve::default().round(usable, &pace), "{usable} {pace:?}");
