@@ -302,7 +302,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	t->bvs.predicted_ns = to.delay_ns;
 	if (to.idle) {
 		v = vcpu_ctx_of(to.cpu);
-		if (!v)
+		if (!v || !v->online) /* it idles for the last time: to ops.enqueue */
 			return to.cpu;
 		if (blocking_measured())
 			blocking_wake(t, to.cpu, true);
@@ -348,7 +348,7 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 		return false;
 	t->leaves_for = 0;
 	v = vcpu_ctx_of(cpu);
-	if (!v || !task_may_run(p, cpu) || is_pinned(p))
+	if (!v || !v->online || !task_may_run(p, cpu) || is_pinned(p))
 		return false;
 	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()),
 		enq_flags & ~SCX_ENQ_LAST);
@@ -381,7 +381,7 @@ static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_
 
 	find_vcpu(p, &n, enq_flags & SCX_ENQ_REENQ, &to);
 	v = to.idle ? vcpu_ctx_of(to.cpu) : NULL;
-	if (!v)
+	if (!v || !v->online)
 		return false;
 	wait_on(p, to.cpu, SLICE_ALONE_NS, begin_wait(p, t, to.cpu, v, n.now), enq_flags);
 	wakeup_begin(to.cpu, v, n.now);
