@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from compare.arms import Policies, policies
 from papers import catalogue, page, run
 from papers.catalogue import PAPERS
 from papers.cli import main
@@ -16,7 +17,7 @@ from workloads import ParseError, Size
 
 REPO = Path(__file__).parents[2]
 SCENARIOS = list(catalogue.scenarios().values())
-POLICIES = ["bvs", "rescue", "rwc", "capacity", "ivh"]
+POLICIES = Policies(["bvs", "rescue", "rwc", "capacity", "ivh"], ["retain", "gather", "reserve"])
 ESTIMATE = re.compile(r"-|(\d+\.\d\d)( \((\d+\.\d\d)-(\d+\.\d\d)\))?( \([a-z, ]+\))?")
 
 
@@ -57,7 +58,7 @@ def test_a_scenario_has_a_machine_workloads_and_arms(scenario):
         assert all(value > 0 for value in row.paper) and len(row.paper) <= 2
     texts = run.arm_texts(scenario, POLICIES)
     assert texts[:2] == ["eevdf", "scx_vaware"]
-    assert any(text.startswith("without-") for text in texts) == bool(scenario.part)
+    assert any(text.startswith(("without-", "with-")) for text in texts) == bool(scenario.part)
 
 
 def test_scenarios_and_their_rows_have_names_of_their_own():
@@ -74,9 +75,20 @@ def test_a_part_is_judged_against_all_policies_but_it():
     assert texts == ["eevdf", "scx_vaware", f"without-ivh=scx_vaware:--policies {kept}"]
 
 
+def test_a_part_that_is_not_in_all_is_judged_beside_it():
+    texts = run.arm_texts(catalogue.scenarios()["coordinated-4"], POLICIES)
+    assert texts == ["eevdf", "scx_vaware", "with-reserve=scx_vaware:--policies all,reserve"]
+
+
+def test_the_program_tells_which_policies_are_in_all():
+    told = policies()
+    assert "ivh" in told.usual and "reserve" in told.others
+    assert not set(told.usual) & set(told.others)
+
+
 def test_a_policy_that_is_gone_is_told():
     with pytest.raises(LabError, match="no policy ivh"):
-        run.arm_texts(catalogue.scenarios()["vsched-fig15"], ["bvs"])
+        run.arm_texts(catalogue.scenarios()["vsched-fig15"], Policies(["bvs"], []))
 
 
 def test_scenarios_are_chosen_by_name_or_how_it_begins():
@@ -128,6 +140,15 @@ def test_the_page_shows_what_has_run():
     assert row[7].startswith("1.50 (") and row[7].endswith("(ivh)")
     assert row[9:] == ["3", "As the paper has it."]
     assert "build abc1234" in text and "2026-11-23, 12 runs" in text
+
+
+def test_the_page_shows_the_part_of_a_policy_that_is_not_in_all():
+    scenario = catalogue.scenarios()["coordinated-4"]
+    values = {"eevdf": 900.0, "scx_vaware": 750.0, "with-reserve": 250.0}
+    runs = [a_run(scenario, arm, seed, at) for arm, at in values.items() for seed in (1, 2, 3)]
+    text = page.render(PAPERS, {scenario.name: runs}, {})
+    row = next(row for row in rows_of(text) if row[1] == scenario.rows[0].what)
+    assert row[6].startswith("1.20 (") and row[7].startswith("3.00 (") and "(reserve)" in row[7]
 
 
 def test_a_scenario_that_was_interrupted_shows_what_there_is():

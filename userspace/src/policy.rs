@@ -119,11 +119,14 @@ impl PolicySet {
                 continue;
             }
             let Some(policy) = POLICIES.iter().find(|policy| policy.name == name) else {
-                let known: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+                let (usual, others): (Vec<_>, Vec<_>) =
+                    POLICIES.iter().partition(|policy| Self::all().has(policy));
+                let names = |of: Vec<&Policy>| -> Vec<_> { of.iter().map(|p| p.name).collect() };
                 let name: String = name.chars().filter(|c| !c.is_control()).take(40).collect();
                 return Err(format!(
-                    "there is no policy {name:?}; choose from {}, or write all or none",
-                    known.join(", ")
+                    "there is no policy {name:?}; choose from {} (these are all), {}, or write all or none",
+                    names(usual).join(", "),
+                    names(others).join(", ")
                 ));
             };
             bits |= policy.bit;

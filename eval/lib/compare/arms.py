@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import SIGINT, SIGKILL
+from typing import NamedTuple
 
 from vlab import CommandTimeout, Handle, LabError, Vm, kernels
 from vlab.errors import EX_NOT_UP, EX_UNAVAILABLE, EX_USAGE
@@ -112,22 +113,29 @@ def expand(text: str, has_haltpoll: bool = False) -> list[str]:
     if text == "peers":
         return [name for name in PEERS if _is_there(name)]
     if text == "ablations":
-        return [f"only-{policy}={OURS}:--policies {policy}" for policy in policies()]
+        return [f"only-{policy}={OURS}:--policies {policy}" for policy in sum(policies(), [])]
     return [text]
 
 
-def policies() -> list[str]:
-    """The names of scx_vaware's policies, as it tells them when asked for one that is not there.
+class Policies(NamedTuple):
+    """Names of policies: those that `all` stands for, and those that are on only if named."""
+
+    usual: list[str]
+    others: list[str]
+
+
+def policies() -> Policies:
+    """The policies of scx_vaware, as it tells them when asked for one that is not there.
 
     Raises LabError (69) if the binary is missing, or tells none.
     """
     told = subprocess.run(
         [find_binary(OURS), "--policies", "?"], capture_output=True, text=True, timeout=10
     )
-    found = re.search(r"choose from ([\w, -]+), or", told.stderr)
+    found = re.search(r"choose from ([\w, -]+) \(these are all\), ([\w, -]+), or", told.stderr)
     if not found:
         raise LabError(f"{OURS} does not tell its policies; build it again with make", 69)
-    return found[1].split(", ")
+    return Policies(found[1].split(", "), found[2].split(", "))
 
 
 def _is_there(name: str) -> bool:

@@ -14,7 +14,7 @@ from vlab.errors import EX_USAGE
 from workloads import Size
 
 from .model import Paper, Row, Scenario
-from .run import BASELINE, results, without
+from .run import BASELINE, results, with_them, without
 
 Results = Mapping[str, list[dict]]  # runs by scenario
 NOT_RUN = "-"
@@ -33,9 +33,9 @@ paper's figure is right.
 Ratios say how many times as good; above 1 is better. Those of the papers are relative to what "of
 what" says. EEVDF: its median, in the workload's unit. A/A: EEVDF's second turn against its first.
 scx_vaware: against both turns of EEVDF, as far as they have run. Its part: scx_vaware against
-scx_vaware without the policies named. In parentheses the 95 % interval over the seeds of this row
-alone; with few seeds it is wide. There are no verdicts here ([evaluation.md](../evaluation.md)
-tells how those are made). "-": not run.
+scx_vaware without the policies named, or with them against without if they are not in `all`. In
+parentheses the 95 % interval over the seeds of this row alone; with few seeds it is wide. There are
+no verdicts here ([evaluation.md](../evaluation.md) tells how those are made). "-": not run.
 """
 
 
@@ -143,7 +143,7 @@ def _measured(
 
     both = BASELINE, BASELINE + TWIN_MARK
     eevdf = [value for arm in both for value in report.values(done, metric, arm).values()]
-    part = against(OURS, without(scenario.part))
+    part = against(OURS, without(scenario.part)) or against(with_them(scenario.part), OURS)
     policies = f" ({', '.join(scenario.part)})" if part else ""
     return (
         f"{report.number(median(eevdf))} {meaning['unit']}" if eevdf else NOT_RUN,

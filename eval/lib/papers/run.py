@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from compare import arms, records
-from compare.arms import OURS
+from compare.arms import OURS, Policies
 from compare.jobs import do_at_once
 from compare.plan import Plan, duration
 from compare.progress import Progress
@@ -45,19 +45,29 @@ def without(part: Sequence[str]) -> str:
     return f"without-{'-'.join(part)}"
 
 
-def arm_texts(scenario: Scenario, policies: Sequence[str]) -> list[str]:
+def with_them(part: Sequence[str]) -> str:
+    """The name of the arm with these policies too, which are not in `all`."""
+    return f"with-{'-'.join(part)}"
+
+
+def arm_texts(scenario: Scenario, policies: Policies) -> list[str]:
     """The scenario's arms for arms.parse, the baseline first. `policies`: all there are.
 
     Raises LabError (69) if one of the scenario's is not among them.
     """
-    if unknown := set(scenario.part) - set(policies):
+    chosen = set(scenario.part)
+    if unknown := chosen - set(policies.usual) - set(policies.others):
         raise LabError(
-            f"{OURS} has no policy {min(unknown)}, which {scenario.name} switches off; build it "
+            f"{OURS} has no policy {min(unknown)}, which {scenario.name} judges; build it "
             "again with make"
         )
-    kept = [policy for policy in policies if policy not in scenario.part]
-    part = [f"{without(scenario.part)}={OURS}:--policies {','.join(kept)}"]
-    return [BASELINE, OURS, *(part if scenario.part else ()), *scenario.beside]
+    part = []
+    if chosen & set(policies.others):
+        part = [f"{with_them(scenario.part)}={OURS}:--policies {','.join(['all', *scenario.part])}"]
+    elif chosen:
+        kept = [policy for policy in policies.usual if policy not in chosen]
+        part = [f"{without(scenario.part)}={OURS}:--policies {','.join(kept)}"]
+    return [BASELINE, OURS, *part, *scenario.beside]
 
 
 def workloads(scenario: Scenario, size: Size) -> list[Workload]:
