@@ -25,6 +25,7 @@ __noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const
 
 __noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
+	/* The reserve is left by a rule of its own (reserve.bpf.c). */
 	bool is_banned = rwc_banned(rwc_flags_of_all(cpu) & ~VAWARE_VCPU_RESERVE, class);
 	struct near n = { .use = NEAR_CAPACITY, .class = class, .cpu = cpu, .found = -1 };
 	const struct cpumask *idle;

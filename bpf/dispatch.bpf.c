@@ -151,9 +151,11 @@ __noinline int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, 
 	if (!v || !t)
 		return false;
 	other = ivh_leave_for(prev, cpu, v, now);
-	if (other >= 0) {
+	if (other >= 0)
 		t->migrated = 1;
-	} else if ((other = reserve_leave_for(prev, cpu, now)) < 0) {
+	else if (reserve_is_misused(cpu, v))
+		other = reserve_leave_for(prev, cpu, now);
+	if (other < 0) {
 		other = capacity_better_for(prev, cpu, v->run.class);
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;
 		if (!o)

@@ -12,7 +12,6 @@ u32 usable_vcpus;
 
 __noinline int reserve_leave_for(struct task_struct *prev __arg_trusted, s32 cpu, u64 now)
 {
-	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct near n = {
 		.use = NEAR_OPEN,
 		.now = now,
@@ -25,7 +24,7 @@ __noinline int reserve_leave_for(struct task_struct *prev __arg_trusted, s32 cpu
 	struct vcpu_ctx *o;
 	s32 other;
 
-	if (!v || !reserve_is_misused(cpu, v) || is_pinned(prev))
+	if (is_pinned(prev))
 		return -1;
 	other = near_search(prev, -1, &n);
 	o = other >= 0 ? vcpu_ctx_of(other) : NULL;

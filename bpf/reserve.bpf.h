@@ -62,8 +62,8 @@ static inline bool reserve_is_misused(s32 cpu, const struct vcpu_ctx *v)
 }
 
 /*
- * Return the vCPU that @prev had better run on than on @cpu, the reserve; -1: none. Idle or busy:
- * it may wait there. Global: the verifier checks it once.
+ * Return the vCPU that @prev, which misuses the reserve @cpu, had better run on; -1: none. Idle or
+ * busy: it may wait there. Global: the verifier checks it once.
  */
 int reserve_leave_for(struct task_struct *prev __arg_trusted, s32 cpu, u64 now);
 

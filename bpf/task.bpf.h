@@ -32,6 +32,12 @@ static inline bool is_vcpu_kthread(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) && p->nr_cpus_allowed == 1;
 }
 
+/* Return how often @p has disabled migration. */
+static inline u32 migration_disabled(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->migration_disabled) ? p->migration_disabled : 0;
+}
+
 /*
  * Return true if @p can run on its present vCPU only. BPF's own prolog may have disabled migration
  * of the current task once more; the framework found out at load whether it does. (Its
@@ -39,12 +45,10 @@ static inline bool is_vcpu_kthread(const struct task_struct *p)
  */
 static inline bool is_pinned(const struct task_struct *p)
 {
-	u32 disabled = 0;
+	u32 disabled = migration_disabled(p);
 
 	if (p->nr_cpus_allowed == 1)
 		return true;
-	if (bpf_core_field_exists(p->migration_disabled))
-		disabled = p->migration_disabled;
 	if (disabled && __scx_prolog_disables_migration && bpf_get_current_task_btf() == p)
 		disabled--;
 	return disabled;
@@ -73,10 +77,7 @@ s32 task_pick_idle(const struct task_struct *p __arg_trusted);
 /* Return true if @p may run on @cpu. Few tasks are kept from any vCPU. */
 static inline bool task_may_run(const struct task_struct *p, s32 cpu)
 {
-	if (p->nr_cpus_allowed >= nr_vcpus &&
-	    !(bpf_core_field_exists(p->migration_disabled) && p->migration_disabled))
-		return true;
-	return task_allows(p, cpu);
+	return (p->nr_cpus_allowed >= nr_vcpus && !migration_disabled(p)) || task_allows(p, cpu);
 }
 
 /* Return the weight of @p by its nice value and its cgroup (nice 0: WEIGHT_NICE_0). */

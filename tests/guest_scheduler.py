@@ -2,7 +2,6 @@
 """scx_vaware in the guest of a lab VM: the VMs, the scheduler's life, and what the kernel says."""
 
 import itertools
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
@@ -76,7 +75,7 @@ def spin(vm: Vm, *tasks: str, seconds: float) -> list[dict]:
     """Let tasks spin together (see workloads.spinners); returns what each of them got."""
     done = vm.run(spinners.command(seconds, *tasks), seconds + LIMIT_S)
     assert done.rc == 0, done.output
-    return json.loads(done.output.splitlines()[-1])
+    return spinners.parse(done.output)
 
 
 def configure(vm: Vm, text: str) -> None:

@@ -96,9 +96,9 @@ static inline struct governed governed_of(u32 index, bool exact)
 /* Return true if a policy is on in @epoch, after @verdict (enum vaware_verdict). */
 static inline bool governor_is_on(const struct governed *g, u64 epoch, u32 verdict)
 {
-	u64 dice = (epoch >> g->hold_log2) +
-		   g->seed; /* mixed as by SplitMix64 (Steele, Lea, Flood 2014) */
+	u64 dice = (epoch >> g->hold_log2) + g->seed;
 
+	/* Mixed as by SplitMix64 (Steele, Lea, Flood 2014). */
 	dice = (dice ^ dice >> 30) * 0xbf58476d1ce4e5b9ULL;
 	dice = (dice ^ dice >> 27) * 0x94d049bb133111ebULL;
 	dice = (dice ^ dice >> 31) >> 58; /* 0 to 63 */
@@ -175,6 +175,12 @@ static inline void governor_since(struct governor_sums *now, struct governor_sum
 	*before = sums;
 }
 
+/* Return for how long tasks wanted to run in an epoch with these @sums. */
+static inline u64 governor_wanted_ns(const struct governor_sums *sums)
+{
+	return sums->run_ns + sums->lost_ns;
+}
+
 /*
  * Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. A task
  * that was moved has lost its caches, and spent on those what it ran at first.
@@ -184,7 +190,7 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 {
 	u64 wait_ns = sums->wait_ns + (g->late_waits ? sums->late_ns : 0);
 	struct vaware_epochs *arm = trial->arms[on];
-	u64 wanted_ns = sums->run_ns + sums->lost_ns, moves_ns = sums->moves * MOVE_NS;
+	u64 wanted_ns = governor_wanted_ns(sums), moves_ns = sums->moves * MOVE_NS;
 	u64 gained_ns = sums->run_ns > moves_ns ? sums->run_ns - moves_ns : 0;
 
 	if (wanted_ns >= EPOCH_WORK_MIN_NS)
@@ -198,9 +204,7 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 /* Return true if work filled all of @vcpus but one in an epoch with these @sums. */
 static inline bool governor_full(const struct governor_sums *sums, u32 vcpus)
 {
-	u64 wanted_ns = sums->run_ns + sums->lost_ns;
-
-	return vcpus && wanted_ns >= (vcpus - 1) * EPOCH_FULL_NS;
+	return vcpus && governor_wanted_ns(sums) >= (vcpus - 1) * EPOCH_FULL_NS;
 }
 
 /* Return the square of the standard error of the mean of @epochs, of which there are some. */

@@ -74,9 +74,8 @@ def parse_one(output: str) -> dict[str, float]:
     """The same of one thread, and the work that the spinners beside it did."""
     said, _, spun = output.partition(SPUN)
     try:
-        seconds, *_, tasks = spun.strip().splitlines()
-        work = sum(task["turns"] for task in json.loads(tasks)) / float(seconds)
-    except (ValueError, KeyError, TypeError) as why:
+        work = sum(task["turns"] for task in spinners.parse(spun)) / float(spun.split()[0])
+    except (ValueError, IndexError, KeyError, TypeError) as why:
         raise ParseError(f"the spinners gave no results that can be read ({why!r})") from None
     values = parse(said) | {"spun": work}
     return {metric.name: values[metric.name] for metric in ONE_METRICS}

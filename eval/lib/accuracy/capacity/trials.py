@@ -141,7 +141,7 @@ def work(vm: Vm, probing: bool, seconds: float = 8) -> dict:
     if probe:
         probe.kill()
         probe.wait(LIMIT_S)
-    turns = sum(task["turns"] for task in json.loads(done.output.splitlines()[-1]))
+    turns = sum(task["turns"] for task in spinners.parse(done.output))
     return {"trial": "work", "probing": probing, "turns": turns}
 
 
