@@ -290,6 +290,7 @@ def test_messages_redis_make_and_what_tells_a_rate():
         ("barrier-block", DONE, 1380418),
         ("parallel-dynamic", DONE, 1380418),
         ("stages", DONE, 1380418),
+        ("shootdown", DONE, 1380418),
         ("go-ping-pong", DONE, 1380418),
         ("jvm-fork-join", DONE, 1380418),
     ],

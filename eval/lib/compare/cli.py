@@ -165,6 +165,7 @@ def _stages(options: argparse.Namespace, compared: list[Arm]) -> list[Stage]:
             options.memory,
             clock,
             options.ns_per_instruction,
+            options.paravirt,
         )
         for shape in dict.fromkeys(options.shape or [DEFAULT_SHAPE])
     ]

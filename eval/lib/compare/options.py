@@ -4,6 +4,7 @@
 import argparse
 import re
 
+from vlab import virtual_time
 from vlab.clock import CLOCKS
 from vlab.tool import positive, positive_seconds, seconds
 from workloads import SUITES
@@ -175,6 +176,13 @@ def add_run_options(
         default=1.0,
         metavar="NS",
         help="speed of a vCPU under a clock other than wall; default 1",
+    )
+    how.add_argument(
+        "--paravirt",
+        type=lambda text: tuple(word for word in text.split(",") if word),
+        metavar="LIST",
+        help=f"what a virtual host offers its guest, of {','.join(virtual_time.PARAVIRT)}; "
+        "default: all",
     )
     how.add_argument(
         "--jobs",

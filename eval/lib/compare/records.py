@@ -3,8 +3,9 @@
 
 Fields: date, place (lab, local), kernel, paravirt_time (PARAVIRT_TIME_ACCOUNTING: true, false or
 null for unknown), shape, vcpus, accel, clock (virtual, wall, instructions), ns_per_instruction
-(null for wall), machine, versions, seed (the block), order (the arm's place in it), workload,
-command, note, baseline, arms, page_cells, arm, arm_command, arm_vm (of an arm in a VM of its own),
+(null for wall), paravirt (what a virtual host offers, if not all), machine, versions, seed (the
+block), order (the arm's place in it), workload, command, note, baseline, arms, page_cells, arm,
+arm_command, arm_vm (of an arm in a VM of its own),
 settle_s, rehearsed (a run before it did not count), ok, failure and output (of a failed run),
 metrics {name: {value, unit, better}}, latencies {upper bound: count} in the unit of the first
 metric, duration_s (wall time), run_ns and run_delay_ns (per vCPU: ran, and wanted to run and could
@@ -31,8 +32,19 @@ PAGE = {
     "rehearsed": "runs with and without a rehearsal",
     "clock": "clocks",
     "ns_per_instruction": "speeds of an instruction",
+    "paravirt": "hosts that offer different things",
 }
-REQUIRED = (*CONDITIONS, *PAGE, "date", "seed", "workload", "arm", "ok", "metrics")
+OPTIONAL = ("paravirt",)
+REQUIRED = (
+    *CONDITIONS,
+    *(name for name in PAGE if name not in OPTIONAL),
+    "date",
+    "seed",
+    "workload",
+    "arm",
+    "ok",
+    "metrics",
+)
 
 
 def conditions(record: dict) -> tuple:

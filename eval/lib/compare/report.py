@@ -137,6 +137,8 @@ def clock(run: dict) -> str:
     names = {"wall": "wall time", "virtual": "virtual time", "instructions": "counted instructions"}
     speed = run["ns_per_instruction"]
     told = f", {speed:g} ns an instruction" if speed else ""
+    if "paravirt" in run:
+        told += f", the host offers {' and '.join(run['paravirt']) or 'nothing'}"
     return names.get(run["clock"], run["clock"]) + told
 
 

@@ -127,7 +127,8 @@ class LabStage(Stage):
 
     `shape` is one of vlab.shapes or the name of a preset, whose number of vCPUs holds if `vcpus` is
     None. Under a clock other than "wall" one VM is up at a time, and boots with the seed of the
-    block: it sets the simulated host's phases.
+    block: it sets the simulated host's phases. `paravirt` is what the simulated host offers; None:
+    all that it can.
     """
 
     def __init__(
@@ -139,11 +140,16 @@ class LabStage(Stage):
         memory_mib: int = 3072,
         clock: str = WALL,
         ns_per_instruction: float | None = None,
+        paravirt: tuple[str, ...] | None = None,
     ):
         known = vtime_presets if clock == VIRTUAL else presets
         self.preset = known.find(shape, vcpus)
         if clock == INSTRUCTIONS and (len(self.preset.phases) > 1 or self.preset.neighbours):
             raise LabError(f"'{shape}' needs a host; add --clock virtual or wall", EX_USAGE)
+        if paravirt is not None and clock != VIRTUAL:
+            raise LabError("only a virtual host can offer less; add --clock virtual", EX_USAGE)
+        self._paravirt = virtual_time.PARAVIRT if paravirt is None else paravirt
+        virtual_time.Options(paravirt=self._paravirt)  # raises if there is no such thing
         self._options = {"memory_mib": memory_mib, "shape": shapes.UNSHAPED, "clock": clock}
         self._options["vcpus"] = self.preset.vcpus
         self._kernel = kernel
@@ -162,6 +168,8 @@ class LabStage(Stage):
             "versions": {"qemu": host.qemu().version} | _versions(compared),
             "machine": machine(),
         }
+        if paravirt is not None:
+            self.facts["paravirt"] = list(paravirt)
 
     def __enter__(self) -> "LabStage":
         self._kernels: dict[str, Kernel] = {
@@ -197,7 +205,8 @@ class LabStage(Stage):
         kernel, append = boot
         options = dict(self._options)
         if self.facts["clock"] == VIRTUAL:
-            options["virtual"] = virtual_time.Options(seed, self.facts["ns_per_instruction"])
+            ns = self.facts["ns_per_instruction"]
+            options["virtual"] = virtual_time.Options(seed, ns, self._paravirt)
         vm = Vm(kernel or self._kernel, append=append, **options)
         self._stack.enter_context(vm)
         for binary in self._binaries:  # the guest does not see the host's /tmp
