@@ -96,7 +96,8 @@ __noinline int balance_shares(s32 cpu, s32 victim)
 
 		if (!left--)
 			break;
-		if (!t || t->vcpu != (u32)victim || is_pinned(p) || !task_allows(p, cpu))
+		if (!t || t->vcpu != (u32)victim || is_pinned(p) || !task_allows(p, cpu) ||
+		    shootdown_keeps(p, cpu, victim))
 			continue;
 		weight = task_weight(p, t);
 		if (!cgroup_pulls(&here, &there, weight))
@@ -150,7 +151,7 @@ static bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
 	own_waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false));
 	head = __COMPAT_scx_bpf_dsq_peek(dsq_id);
 	if (!queue_pulls(own_waiting, waiting, head ? waited_ns(head) : 0) ||
-	    !scx_bpf_dsq_move_to_local(dsq_id, 0))
+	    (head && shootdown_keeps(head, cpu, victim)) || !scx_bpf_dsq_move_to_local(dsq_id, 0))
 		return false;
 	count(VAWARE_DISPATCH_BALANCE);
 	return true;

@@ -14,7 +14,7 @@ __noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const
 	const struct cpumask *idle;
 	u64 cost = NEAR_NEVER;
 
-	if (!n || rwc_banned(rwc_flags_of_all(cpu), n->class) || !task_may_run(p, cpu))
+	if (!n || rwc_banned(rwc_flags_of_all(p, cpu), n->class) || !task_may_run(p, cpu))
 		return cost;
 	idle = scx_bpf_get_idle_cpumask();
 	if (bpf_cpumask_test_cpu(cpu, idle))
@@ -25,8 +25,8 @@ __noinline u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const
 
 __noinline int capacity_better_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class)
 {
-	/* The reserve is left by a rule of its own (reserve.bpf.c). */
-	bool is_banned = rwc_banned(rwc_flags_of_all(cpu) & ~VAWARE_VCPU_RESERVE, class);
+	/* The reserve is left by a rule of its own (dispatch.bpf.c). */
+	bool is_banned = rwc_banned(rwc_flags_of_all(prev, cpu) & ~VAWARE_VCPU_RESERVE, class);
 	struct near n = { .use = NEAR_CAPACITY, .class = class, .cpu = cpu, .found = -1 };
 	const struct cpumask *idle;
 	s32 best;

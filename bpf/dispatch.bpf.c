@@ -10,6 +10,7 @@
 #include "bvs.bpf.h"
 #include "capacity.bpf.h"
 #include "ivh.bpf.h"
+#include "leave.bpf.h"
 #include "overdue.bpf.h"
 #include "rescue.bpf.h"
 #include "reserve.bpf.h"
@@ -23,20 +24,26 @@ int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, u64 now);
 
 /*
  * Return true if @cpu may take work that waits for @victim. A vCPU that is banned leaves the work
- * alone that others can do. Normal work is left to @victim where that is better for it: a timer
- * wakee whose timers are on time there, or what it is being woken for, if that is expected to cost
- * less than the stops of @cpu.
+ * alone that others can do. Normal work is left to @victim where that is better for it: what is
+ * confined, a timer wakee whose timers are on time there, or what it is being woken for, if that is
+ * expected to cost less than the stops of @cpu.
  */
 __noinline int dispatch_may_steal(s32 cpu, s32 victim, u32 best_effort, u64 now)
 {
 	u32 flags = rwc_flags(cpu);
 	const struct vcpu_ctx *v;
+	struct task_struct *head;
 
 	if (flags && !rwc_takes(flags, rwc_flags(victim),
 				best_effort ? VAWARE_CLASS_BEST_EFFORT : VAWARE_CLASS_THROUGHPUT))
 		return false;
 	if (best_effort)
 		return true;
+	if (shootdown_confines()) {
+		head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(victim, false));
+		if (head && shootdown_keeps(head, cpu, victim))
+			return false;
+	}
 	v = vcpu_ctx_of(victim);
 	return !bvs_keeps_timer_wakee(victim, cpu, now) &&
 	       !(v && rescue_leaves_to(victim, v, cpu, now));
@@ -141,6 +148,20 @@ __noinline int dispatch_replace(struct task_struct *prev __arg_trusted, s32 cpu,
 	return !queue_keeps(&r, head->scx.dsq_vtime) && take_own(cpu, v, best_effort);
 }
 
+/* Return the vCPU that @prev has to leave @cpu for, though it may wait there; -1: none. */
+static s32 leave_forced(struct task_struct *prev, s32 cpu, const struct vcpu_ctx *v, u64 now)
+{
+	bool misused = reserve_is_misused(cpu, v);
+	s32 other;
+
+	if (!misused && !shootdown_strays(prev, cpu, v->run.class))
+		return -1;
+	other = leave_for(prev, cpu, v->run.class, now);
+	if (other >= 0)
+		count(misused ? VAWARE_RESERVE_LEFT : VAWARE_SHOOTDOWN_LEFT);
+	return other;
+}
+
 /* Return true if @prev leaves @cpu now. ops.enqueue sends it where it goes. */
 __noinline int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, u64 now)
 {
@@ -153,8 +174,8 @@ __noinline int dispatch_leaves(struct task_struct *prev __arg_trusted, s32 cpu, 
 	other = ivh_leave_for(prev, cpu, v, now);
 	if (other >= 0)
 		t->migrated = 1;
-	else if (reserve_is_misused(cpu, v))
-		other = reserve_leave_for(prev, cpu, now);
+	else
+		other = leave_forced(prev, cpu, v, now);
 	if (other < 0) {
 		other = capacity_better_for(prev, cpu, v->run.class);
 		o = other >= 0 ? vcpu_ctx_of(other) : NULL;

@@ -40,9 +40,11 @@ enum vaware_policy {
 	VAWARE_POLICY_GATHER = 1 << 6,
 	/* One vCPU is kept free of CPU-bound work, for latency-sensitive tasks. */
 	VAWARE_POLICY_RESERVE = 1 << 7,
+	/* A process whose threads wait for stopped vCPUs at shootdowns keeps to steady ones. */
+	VAWARE_POLICY_SHOOTDOWN = 1 << 8,
 };
 
-#define VAWARE_NR_POLICIES 8 /* bits from 0 on */
+#define VAWARE_NR_POLICIES 9 /* bits from 0 on */
 
 /* What a policy has shown so far (policy/governor.h). */
 enum vaware_verdict {
@@ -128,6 +130,8 @@ enum vaware_counter {
 	VAWARE_GATHER_SPILLED, /* wake-up: to any vCPU, for open ones had no time for it soon */
 	VAWARE_RESERVE_TAKEN,  /* wake-up: to the vCPU that is kept free, which was idle */
 	VAWARE_RESERVE_LEFT,   /* a task that turned out to be CPU-bound left that vCPU */
+	VAWARE_SHOOTDOWN_KEPT, /* a task of a confined process was kept off an unsteady vCPU */
+	VAWARE_SHOOTDOWN_LEFT, /* such a task left the unsteady vCPU that it ran on */
 	VAWARE_NR_COUNTERS,
 };
 
@@ -145,8 +149,25 @@ enum vaware_vcpu_flag {
 	VAWARE_VCPU_SMT = 1 << 3,    /* some are hardware threads of one core */
 	VAWARE_VCPU_LLCS = 1 << 4,   /* they belong to several last-level caches */
 	/* Of one vCPU: */
-	VAWARE_VCPU_PARKED = 1 << 5,  /* work of short bursts is gathered on others */
-	VAWARE_VCPU_RESERVE = 1 << 6, /* kept free of CPU-bound work */
+	VAWARE_VCPU_PARKED = 1 << 5,   /* work of short bursts is gathered on others */
+	VAWARE_VCPU_RESERVE = 1 << 6,  /* kept free of CPU-bound work */
+	VAWARE_VCPU_UNSTEADY = 1 << 7, /* gives clearly less than the best: no confined process */
+};
+
+/* Processes that are confined to steady vCPUs at a time. */
+#define VAWARE_CONFINED 4
+
+/*
+ * Processes of which waits at shootdowns are known: the last one by each remainder of its number.
+ * It is rare that two that wait long share one, and then they take turns.
+ */
+#define VAWARE_SHOOTERS 64
+
+/* A process at whose shootdowns tasks waited long. Written by whoever waits; read by the daemon. */
+struct vaware_shooter {
+	u64 process; /* its number in the first PID namespace; 0: none */
+	u64 wait_ns; /* since it is in here: waits of SHOOTDOWN_LONG_NS and more, of all its tasks
+		      */
 };
 
 /*
@@ -213,6 +234,7 @@ struct vaware_stats {
 	u64 latency_waits; /* of latency-sensitive tasks */
 	u64 latency_wait_ns;
 	u64 latency_late_ns; /* their timers woke them later than they had set them for */
+	u64 shootdown_ns; /* it waited for other vCPUs at shootdowns, long; part of its run time */
 };
 
 /* Where stolen time is read from (docs/detection.md). */

@@ -23,6 +23,8 @@ u64 policies = ~0ULL;
 u64 wait_bound_ns = NS_PER_S;
 u32 hints_flags;
 u64 hints_until_jiffies;
+u32 reserve_vcpu;
+u32 usable_vcpus;
 
 /* Prepare the vCPUs. Return 0, or a negative error. */
 static s32 init_vcpus(const struct cpumask *online)

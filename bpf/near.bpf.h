@@ -34,6 +34,7 @@ struct near {
 	u32 spills;	 /* parked vCPUs will do */
 	u32 few;	 /* so many candidates are looked at, from a random one on; 0: all */
 	u32 timer_wakee; /* it sleeps until set times, and is woken where it does */
+	u32 confined;	 /* to steady vCPUs */
 };
 
 /*

@@ -67,7 +67,7 @@ __noinline u64 place_cost(struct task_struct *p __arg_trusted, s32 cpu, const st
 	u64 cost_ns;
 
 	if (!n || !task_may_run(p, cpu) ||
-	    rwc_banned(n->spills ? rwc_flags_of_all(cpu) : rwc_flags(cpu), n->class))
+	    rwc_banned(n->spills ? rwc_flags_of_all(p, cpu) : rwc_flags_for(p, cpu), n->class))
 		return NEAR_NEVER;
 	cost_ns = vcpu_cost_ns(cpu, n->class, n->burst_ns, n->now);
 	if (n->timer_wakee && cost_ns != NEAR_NEVER)
@@ -106,7 +106,8 @@ static __always_inline void choose(struct task_struct *p, struct near *n, bool l
 
 	n->use = NEAR_WAKEE;
 	n->good_ns = WAKE_GOOD_NS;
-	n->few = n->class == VAWARE_CLASS_LATENCY && !n->timer_wakee ? WAKE_LOOKS : 0;
+	n->few = n->class == VAWARE_CLASS_LATENCY && !n->timer_wakee && !n->confined ? WAKE_LOOKS
+										     : 0;
 	near_search(p, leaves ? -1 : n->cpu, n);
 	if ((n->few || nr_vcpus > VAWARE_CANDIDATES + 1) && n->cost_ns > n->good_ns) {
 		cpu = idle_elsewhere(p);
@@ -121,6 +122,8 @@ static __always_inline void choose(struct task_struct *p, struct near *n, bool l
 	to->idle = scx_bpf_test_and_clear_cpu_idle(to->cpu);
 	if (to->cpu != n->cpu && rwc_banned(rwc_flags(n->cpu), n->class))
 		count(VAWARE_RWC_AVOIDED);
+	if (n->confined)
+		count(VAWARE_SHOOTDOWN_KEPT);
 }
 
 /* Return an idle vCPU of the cache of @cpu, claimed for @p, where there are several; or -1. */
@@ -197,7 +200,7 @@ static void find_vcpu(struct task_struct *p, struct near *n, bool leaves, struct
 		count(VAWARE_RESERVE_TAKEN);
 		return;
 	}
-	compares = told_apart(n->class, n->now);
+	compares = n->confined || told_apart(n->class, n->now);
 	if (!leaves && gather_applies(n->class, n->burst_ns) && find_open(p, n, to))
 		return;
 	n->spills = true;
@@ -227,6 +230,7 @@ static __always_inline struct near wanted(struct task_struct *p, const struct ta
 		.burst_ns = place_burst_ns(t->burst_avg_ns, t->burst_ns),
 		.cost_ns = NEAR_NEVER,
 		.class = reserve_class(t, task_class(p, t), now),
+		.confined = shootdown_confined(p),
 		.cpu = cpu,
 		.found = -1,
 	};

@@ -61,10 +61,4 @@ static inline bool reserve_is_misused(s32 cpu, const struct vcpu_ctx *v)
 	       reserve_evicts(v->run.class, v->run.burst_ns);
 }
 
-/*
- * Return the vCPU that @prev, which misuses the reserve @cpu, had better run on; -1: none. Idle or
- * busy: it may wait there. Global: the verifier checks it once.
- */
-int reserve_leave_for(struct task_struct *prev __arg_trusted, s32 cpu, u64 now);
-
 #endif /* VAWARE_RESERVE_BPF_H */

@@ -8,6 +8,7 @@
 #include "ivh.bpf.h"
 #include "rescue.bpf.h"
 #include "reserve.bpf.h"
+#include "shootdown.bpf.h"
 #include "wakeup.bpf.h"
 
 u32 best_effort_vcpus;
@@ -132,7 +133,7 @@ void BPF_STRUCT_OPS(vaware_tick, struct task_struct *p)
 		return;
 	}
 	governor_look(v, v->run.charged_ns);
-	if (reserve_is_misused(cpu, v)) {
+	if (reserve_is_misused(cpu, v) || shootdown_strays(p, cpu, v->run.class)) {
 		scx_bpf_task_set_slice(p, 0);
 		return;
 	}

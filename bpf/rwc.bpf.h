@@ -7,6 +7,7 @@
 
 #include "gather.bpf.h"
 #include "reserve.bpf.h"
+#include "shootdown.bpf.h"
 #include "task.bpf.h"
 
 #include "policy/rwc.h"
@@ -29,16 +30,25 @@ static inline u32 rwc_flags(s32 cpu)
 	return in ? in->flags & ((rwc_on() ? RWC_FLAGS : 0) | gather_flag() | reserve_flag()) : 0;
 }
 
-/* Return the same but for parked vCPUs, which serve a task that runs long, or has no time. */
-static inline u32 rwc_flags_of_all(s32 cpu)
+/* Return the same for @p: a vCPU may be good for others, and not for what is confined. */
+static inline u32 rwc_flags_for(const struct task_struct *p, s32 cpu)
 {
-	return rwc_flags(cpu) & ~VAWARE_VCPU_PARKED;
+	u32 flags = rwc_flags(cpu);
+
+	return shootdown_unsteady(cpu) && shootdown_confined(p) ? flags | VAWARE_VCPU_UNSTEADY
+								: flags;
 }
 
-/* Return true if a task of @class may be placed on @cpu. */
+/* Return the same but for parked vCPUs, which serve a task that runs long, or has no time. */
+static inline u32 rwc_flags_of_all(const struct task_struct *p, s32 cpu)
+{
+	return rwc_flags_for(p, cpu) & ~VAWARE_VCPU_PARKED;
+}
+
+/* Return true if @p, of @class, may be placed on @cpu. */
 static inline bool rwc_may_use(const struct task_struct *p, u32 class, s32 cpu)
 {
-	return task_may_run(p, cpu) && !rwc_banned(rwc_flags(cpu), class);
+	return task_may_run(p, cpu) && !rwc_banned(rwc_flags_for(p, cpu), class);
 }
 
 #endif /* VAWARE_RWC_BPF_H */

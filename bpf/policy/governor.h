@@ -24,6 +24,7 @@ struct governor_sums {
 	u64 wakes;   /* so many of them */
 	u64 late_ns; /* their timers were late before that */
 	u64 moves;   /* so often a running task was sent elsewhere */
+	u64 shootdown_ns;	      /* of the run time they waited for other vCPUs */
 	u64 acts[VAWARE_NR_POLICIES]; /* decisions of each policy */
 };
 
@@ -75,6 +76,10 @@ static inline struct governed governed_of(u32 index, bool exact)
 		g.outcome = VAWARE_OUTCOME_WAIT;
 		g.open_64 = 48;
 		g.gain_256 = RESCUE_GAIN_256;
+		g.has_to_win = true;
+		break;
+	case VAWARE_POLICY_SHOOTDOWN:
+		g.open_64 = 48;
 		g.has_to_win = true;
 		break;
 	case VAWARE_POLICY_RESERVE:
@@ -147,6 +152,7 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 	sum->wakes += s->latency_waits;
 	sum->late_ns += s->latency_late_ns;
 	sum->moves += counters[VAWARE_IVH_MOVED];
+	sum->shootdown_ns += s->shootdown_ns;
 	sum->acts[0] += counters[VAWARE_BVS_PICKED] + counters[VAWARE_BVS_QUEUED];
 	sum->acts[1] += counters[VAWARE_IVH_ASKED];
 	sum->acts[2] += counters[VAWARE_RESCUE_WATCHED] + counters[VAWARE_RESCUE_IN_REACH] +
@@ -156,6 +162,7 @@ static inline void governor_sum(struct governor_sums *sum, const struct vaware_s
 	/* retain, the 5th, tries its time-outs by itself: an epoch is too short for them */
 	sum->acts[6] += counters[VAWARE_GATHER_KEPT];
 	sum->acts[7] += counters[VAWARE_RESERVE_TAKEN] + counters[VAWARE_RESERVE_LEFT];
+	sum->acts[8] += counters[VAWARE_SHOOTDOWN_KEPT] + counters[VAWARE_SHOOTDOWN_LEFT];
 }
 
 /* Put into @now what is in it since @before, which becomes what @now was. */
@@ -170,6 +177,7 @@ static inline void governor_since(struct governor_sums *now, struct governor_sum
 	now->wakes -= before->wakes;
 	now->late_ns -= before->late_ns;
 	now->moves -= before->moves;
+	now->shootdown_ns -= before->shootdown_ns;
 	for (i = 0; i < VAWARE_NR_POLICIES; i++)
 		now->acts[i] -= before->acts[i];
 	*before = sums;
@@ -183,15 +191,17 @@ static inline u64 governor_wanted_ns(const struct governor_sums *sums)
 
 /*
  * Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. A task
- * that was moved has lost its caches, and spent on those what it ran at first.
+ * that was moved has lost its caches, and spent on those what it ran at first. One that waits at a
+ * shootdown runs, and gets nowhere.
  */
 static inline void governor_take(struct vaware_trial *trial, bool on,
 				 const struct governor_sums *sums, const struct governed *g)
 {
 	u64 wait_ns = sums->wait_ns + (g->late_waits ? sums->late_ns : 0);
 	struct vaware_epochs *arm = trial->arms[on];
-	u64 wanted_ns = governor_wanted_ns(sums), moves_ns = sums->moves * MOVE_NS;
-	u64 gained_ns = sums->run_ns > moves_ns ? sums->run_ns - moves_ns : 0;
+	u64 wanted_ns = governor_wanted_ns(sums);
+	u64 spent_ns = sums->moves * MOVE_NS + sums->shootdown_ns;
+	u64 gained_ns = sums->run_ns > spent_ns ? sums->run_ns - spent_ns : 0;
 
 	if (wanted_ns >= EPOCH_WORK_MIN_NS)
 		governor_add(&arm[VAWARE_OUTCOME_PROGRESS],

@@ -2,8 +2,8 @@
 /*
  * Relaxed work conservation (vSched 3.4): some vCPUs are better left idle. Stragglers serve
  * best-effort work; of vCPUs that are stacked on one core, one is used. A task that may run
- * nowhere else runs there all the same. vCPUs that gathering has parked are left idle alike, and
- * the reserve serves latency-sensitive tasks only.
+ * nowhere else runs there all the same. vCPUs that gathering has parked are left idle alike,
+ * the reserve serves latency-sensitive tasks only, and unsteady vCPUs no confined process.
  */
 #ifndef VAWARE_POLICY_RWC_H
 #define VAWARE_POLICY_RWC_H
@@ -20,7 +20,7 @@ static inline bool rwc_banned(u32 flags, u32 class)
 		return true;
 	if ((flags & VAWARE_VCPU_RESERVE) && class != VAWARE_CLASS_LATENCY)
 		return true;
-	return (flags & (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_PARKED)) &&
+	return (flags & (VAWARE_VCPU_STRAGGLER | VAWARE_VCPU_PARKED | VAWARE_VCPU_UNSTEADY)) &&
 	       class != VAWARE_CLASS_BEST_EFFORT;
 }
 

@@ -291,6 +291,12 @@
 #define RESERVE_PARTS 4
 #define RESERVE_AHEAD_NS (2 * RESERVE_PARTS * SLICE_NS)
 
+/*
+ * A shootdown takes long from here on: a vCPU that runs answers within some 10 us, one that is
+ * stopped after a turn of the host's, a millisecond or more.
+ */
+#define SHOOTDOWN_LONG_NS (100 * NS_PER_US)
+
 /* A policy on trial is on or off for so long: many of the host's slices. */
 #define TRIAL_EPOCH_NS (64 * NS_PER_MS)
 

@@ -7,6 +7,7 @@ pub mod levels;
 pub mod pace;
 pub mod reserve;
 pub mod retention;
+pub mod shootdown;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,7 @@ const SMT: u32 = intf::VAWARE_VCPU_SMT;
 const LLCS: u32 = intf::VAWARE_VCPU_LLCS;
 const PARKED: u32 = intf::VAWARE_VCPU_PARKED;
 const RESERVE: u32 = intf::VAWARE_VCPU_RESERVE;
+const UNSTEADY: u32 = intf::VAWARE_VCPU_UNSTEADY;
 
 /// Capacities within an eighth of a core of each other count as equal: they are measured, and a
 /// move costs more than so small a difference gains.
@@ -62,6 +64,8 @@ pub struct VcpuHints {
     pub parked: bool,
     /// Kept free of CPU-bound work ([`reserve::keep_free`]).
     pub reserve: bool,
+    /// Left alone by confined processes ([`shootdown::Confinement`]).
+    pub unsteady: bool,
     /// The vCPUs of this VM differ in what they give to a task: there is something to choose.
     pub uneven: bool,
     /// Some vCPUs of this VM are hardware threads of one core.
@@ -92,6 +96,7 @@ impl VcpuHints {
             (self.llcs, LLCS),
             (self.parked, PARKED),
             (self.reserve, RESERVE),
+            (self.unsteady, UNSTEADY),
         ]
         .iter()
         .fold(0, |flags, (set, flag)| flags | if *set { *flag } else { 0 })
@@ -165,6 +170,7 @@ pub fn plan(facts: &[VcpuFacts], before: &[VcpuHints], open: usize) -> Vec<VcpuH
                 stacked: is_stacked(fact),
                 parked: parked.contains(&fact.vcpu),
                 reserve: false,
+                unsteady: false,
                 uneven,
                 smt,
                 llcs,

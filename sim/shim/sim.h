@@ -23,6 +23,7 @@ extern u64 tick_ns;
 extern u64 policies;
 extern u32 hints_flags;
 extern u32 reserve_vcpu;
+extern u32 confined[VAWARE_CONFINED];
 extern u64 hints_until_jiffies;
 
 /* Maps that the simulator reads or writes as the daemon would, by address alone. */

@@ -83,6 +83,7 @@ fn load() -> anyhow::Result<()> {
         shim::policies = config.policies;
         shim::hints_flags = config.hints_flags;
         shim::reserve_vcpu = config.reserve_vcpu;
+        shim::confined = [config.confined, 0, 0, 0];
         shim::hints_until_jiffies = u64::MAX;
     }
     let error = call::call(Callback::Init, &[]) as i32;

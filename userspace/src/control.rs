@@ -17,6 +17,7 @@ use crate::probing::Probing;
 use crate::restore::Restore;
 use crate::retain::Retain;
 use crate::scheduler::Scheduler;
+use crate::shootdowns::Shootdowns;
 use crate::telemetry::Telemetry;
 use hints::gathering::Gathering;
 use hints::levels::{Measured, levels};
@@ -40,6 +41,7 @@ pub struct Control {
     pace: PaceTaker,
     gathering: Gathering,
     reserve: Reserve,
+    shootdowns: Shootdowns,
     retain: Retain,
     interrupts: Interrupts,
     watch: Watch,
@@ -61,6 +63,7 @@ impl Control {
             pace: PaceTaker::default(),
             gathering: Gathering::default(),
             reserve: Reserve::default(),
+            shootdowns: Shootdowns::default(),
             retain: Retain::default(),
             interrupts: Interrupts::default(),
             watch: Watch::default(),
@@ -107,6 +110,8 @@ impl Control {
         if policies.reserves() && self.reserve.round(usable.min(open), &pace) {
             keep_free(&mut told, &self.told);
         }
+        let confined = self.shootdowns.round(policies.confines(), scheduler, &mut told)?;
+        telemetry.confined(confined);
         self.told = told;
         scheduler.set_inputs(&self.told, VALID)?;
         let held = self.told_at.elapsed().min(VALID);

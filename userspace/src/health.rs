@@ -74,6 +74,8 @@ pub struct Report {
     pub open_vcpus: usize,
     /// Online vCPUs that the policy reserve wants free of CPU-bound work.
     pub reserve_vcpus: usize,
+    /// Processes that the policy shootdown wants to keep to steady vCPUs.
+    pub confined_processes: usize,
     /// How long idle vCPUs poll by the policy retain; `None` if it is not in effect.
     pub halt_poll: Option<Duration>,
 }

@@ -30,6 +30,7 @@ pub mod retain;
 pub mod scheduler;
 pub mod scrape;
 pub mod service;
+mod shootdowns;
 pub mod simulated;
 pub mod standby;
 pub mod stats;

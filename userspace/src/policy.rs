@@ -51,14 +51,20 @@ pub const POLICIES: [Policy; intf::POLICIES.len()] = [
         intf::VAWARE_POLICY_RESERVE,
         "CPU-bound work leaves one vCPU free for latency-sensitive tasks, where that pays; not in all",
     ),
+    Policy::new(
+        intf::VAWARE_POLICY_SHOOTDOWN,
+        "a process that waits for stopped vCPUs at TLB shootdowns keeps to the steady ones; not in all",
+    ),
 ];
 
 const ALL: &str = "all";
 
-/// Policies that are not in `all`, but are on if they are named: two have not proven themselves, the
+/// Policies that are not in `all`, but are on if they are named: three have not proven themselves, the
 /// reserve takes from some work what it gives to other.
-const NOT_IN_ALL: u64 =
-    (intf::VAWARE_POLICY_RETAIN | intf::VAWARE_POLICY_GATHER | intf::VAWARE_POLICY_RESERVE) as u64;
+const NOT_IN_ALL: u64 = (intf::VAWARE_POLICY_RETAIN
+    | intf::VAWARE_POLICY_GATHER
+    | intf::VAWARE_POLICY_RESERVE
+    | intf::VAWARE_POLICY_SHOOTDOWN) as u64;
 
 /// A set of policies. Written as names joined by commas, or `all` or `none`; in TOML also as a
 /// list. `all` can be among the names.
@@ -104,6 +110,11 @@ impl PolicySet {
     /// Whether a vCPU may be kept free of CPU-bound work.
     pub fn reserves(self) -> bool {
         self.0 & u64::from(intf::VAWARE_POLICY_RESERVE) != 0
+    }
+
+    /// Whether processes may be confined to steady vCPUs.
+    pub fn confines(self) -> bool {
+        self.0 & u64::from(intf::VAWARE_POLICY_SHOOTDOWN) != 0
     }
 
     /// The set made of the policies with these names.
@@ -170,7 +181,7 @@ mod tests {
     fn what_is_not_in_all_has_to_be_named() {
         let set = |text: &str| text.parse().unwrap_or(PolicySet(0));
         assert!(!set("all").retains() && !set("all").gathers() && !set("all").reserves());
-        assert!(set("reserve").reserves());
+        assert!(set("reserve").reserves() && set("shootdown").confines() && !set("all").confines());
         assert!(set("all,retain").retains() && set("all,retain").bans());
     }
 

@@ -73,6 +73,8 @@ pub struct Scheduler<'a> {
     tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
+    /// While it is measured how long tasks wait at shootdowns.
+    flush_links: Option<(Link, Link)>,
 }
 
 impl<'a> Scheduler<'a> {
@@ -241,6 +243,11 @@ impl<'a> Scheduler<'a> {
         let lock_events = compat::ksym_exists("btf_trace_contention_begin").unwrap_or(false);
         skel.progs.vaware_lock_begin.set_autoload(lock_events);
         skel.progs.vaware_lock_end.set_autoload(lock_events);
+        let flushes = compat::ksym_exists("flush_tlb_mm_range").unwrap_or(false);
+        for program in [&mut skel.progs.vaware_flush_begin, &mut skel.progs.vaware_flush_end] {
+            program.set_autoload(flushes);
+            program.set_autoattach(false); // Self::measure_shootdowns
+        }
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
         let mut scheduler = Self {
@@ -252,6 +259,7 @@ impl<'a> Scheduler<'a> {
             priors: Priors::default(),
             tick_ns: 0,
             fresh: None,
+            flush_links: None,
         };
         scheduler.learn_tick()?;
         Ok(scheduler)
@@ -289,6 +297,46 @@ impl<'a> Scheduler<'a> {
         let reserve = inputs.iter().find(|inputs| inputs.reserve);
         bss.usable_vcpus = inputs.iter().filter(|inputs| !inputs.banned()).count() as u32;
         bss.reserve_vcpu = reserve.map_or(0, |inputs| inputs.vcpu + 1);
+        Ok(())
+    }
+
+    /// Begin to measure how long tasks wait at shootdowns, or cease. It costs each flush a little, so
+    /// it is for VMs that have something to find. False where this kernel cannot.
+    pub fn measure_shootdowns(&mut self, measure: bool) -> bool {
+        let progs = &self.skel.progs;
+        if !measure {
+            self.flush_links = None;
+        } else if self.flush_links.is_none() {
+            let begin = progs.vaware_flush_begin.attach();
+            let end = progs.vaware_flush_end.attach();
+            self.flush_links = begin.ok().zip(end.ok());
+        }
+        self.flush_links.is_some() == measure
+    }
+
+    /// The processes at whose shootdowns tasks have waited, and for how long since the process is among
+    /// them; see `struct vaware_shooter`.
+    pub fn shooters(&self) -> Vec<(u32, Duration)> {
+        let Some(bss) = self.skel.maps.bss_data.as_deref() else { return Vec::new() };
+        let read = |shooter: &types::vaware_shooter| {
+            // SAFETY: the kernel half writes these words while we read them.
+            let (process, wait_ns) = unsafe {
+                let wait_ns = std::ptr::read_volatile(&raw const shooter.wait_ns);
+                (std::ptr::read_volatile(&raw const shooter.process), wait_ns)
+            };
+            (process as u32, Duration::from_nanos(wait_ns))
+        };
+        bss.shooters.iter().map(read).filter(|(process, _)| *process != 0).collect()
+    }
+
+    /// Keep these processes, of which there are at most `VAWARE_CONFINED`, to steady vCPUs.
+    ///
+    /// # Errors
+    /// If the object lacks the section: a fault of this program.
+    pub fn confine(&mut self, processes: &[u32]) -> anyhow::Result<()> {
+        let bss =
+            self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
+        bss.confined = std::array::from_fn(|n| processes.get(n).copied().unwrap_or(0));
         Ok(())
     }
 

@@ -121,6 +121,11 @@ impl Telemetry {
         (report.pauses, report.lines_lost) = (pauses, lines_lost);
     }
 
+    /// So many processes are confined.
+    pub fn confined(&self, processes: usize) {
+        self.board().report.confined_processes = processes;
+    }
+
     /// So many vCPUs are open, so many kept free, and idle ones poll for so long.
     pub fn blocking(&self, open: usize, reserve: usize, halt_poll: Option<Duration>) {
         let report = &mut self.board().report;

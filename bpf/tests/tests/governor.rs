@@ -81,6 +81,7 @@ impl Service {
                 wakes: WAKES,
                 late_ns: 0,
                 moves: 0,
+                shootdown_ns: 0,
                 acts: [1; NR_POLICIES as usize],
             };
             pure!(governor_take(&mut self.trial, on, &sums, &how));
@@ -98,21 +99,38 @@ fn arm(logs: &[u64]) -> vaware_epochs {
     epochs
 }
 
-/// The logarithm of the progress in an epoch in which tasks ran for `run_ns`, and moved so often.
-fn progress_256(run_ns: u64, moves: u64) -> u64 {
+/// The logarithm of the progress in an epoch in which tasks ran for `run_ns`, moved so often, and
+/// waited at shootdowns for `shootdown_ns` of it.
+fn progress_256(run_ns: u64, moves: u64, shootdown_ns: u64) -> u64 {
     let mut trial = Service::begin(IVH, 1).trial;
     let acts = [1; NR_POLICIES as usize];
     let lost_ns = EPOCH - run_ns;
-    let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves, acts };
+    let sums = governor_sums {
+        run_ns,
+        lost_ns,
+        wait_ns: 0,
+        wakes: 0,
+        late_ns: 0,
+        moves,
+        shootdown_ns,
+        acts,
+    };
     pure!(governor_take(&mut trial, true, &sums, &governed_of(IVH, true)));
     trial.arms[1][PROGRESS].sum
 }
 
 proptest! {
     #[test]
+    fn a_wait_at_a_shootdown_counts_as_time_that_was_not_obtained(
+        run in 0..EPOCH, wait in 0..2 * EPOCH,
+    ) {
+        prop_assert_eq!(progress_256(run, 0, wait), progress_256(run.saturating_sub(wait), 0, 0));
+    }
+
+    #[test]
     fn a_move_counts_as_time_that_was_not_obtained(run in 0..EPOCH, moves in 0..1000u64) {
         let left = run.saturating_sub(moves * u64::from(MOVE_NS));
-        prop_assert_eq!(progress_256(run, moves), progress_256(left, 0));
+        prop_assert_eq!(progress_256(run, moves, 0), progress_256(left, 0, 0));
     }
 
     #[test]
@@ -187,7 +205,7 @@ proptest! {
             let wanted_ns = (vcpus_worth * EPOCH as f64) as u64;
             let run_ns = (run * wanted_ns as f64) as u64;
             let (lost_ns, acts) = (wanted_ns - run_ns, [0; NR_POLICIES as usize]);
-            let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves: 0, acts };
+            let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves: 0, shootdown_ns: 0, acts };
             pure!(governor_full(&sums, vcpus))
         };
         prop_assert!(full(f64::from(vcpus)) && full(f64::from(vcpus - 1)));
@@ -199,7 +217,7 @@ proptest! {
         let wait_256 = |late_ns| {
             let mut trial = Service::begin(index, 1).trial;
             let acts = [1; NR_POLICIES as usize];
-            let sums = governor_sums { run_ns: 0, lost_ns: 0, wait_ns: WAKES, wakes: WAKES, late_ns, moves: 0, acts };
+            let sums = governor_sums { run_ns: 0, lost_ns: 0, wait_ns: WAKES, wakes: WAKES, late_ns, moves: 0, shootdown_ns: 0, acts };
             pure!(governor_take(&mut trial, true, &sums, &governed_of(index, true)));
             trial.arms[1][WAIT].sum
         };
@@ -233,7 +251,7 @@ proptest! {
     #[test]
     fn an_epoch_with_next_to_no_work_is_none(run_ns in 0..EPOCH / 32, lost_ns in 0..EPOCH / 32, wakes in 0u64..8, on: bool) {
         let mut service = Service::begin(IVH, 1);
-        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, late_ns: 0, moves: 0, acts: [1; NR_POLICIES as usize] };
+        let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, late_ns: 0, moves: 0, shootdown_ns: 0, acts: [1; NR_POLICIES as usize] };
         pure!(governor_take(&mut service.trial, on, &sums, &governed_of(IVH, true)));
         prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].count, 0);
         prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].count, 0);
@@ -286,11 +304,11 @@ proptest! {
 
     #[test]
     fn sums_since_are_differences(run in 0u64..1 << 40, more in 0u64..1 << 40) {
-        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, late_ns: n, moves: n, acts: [n; NR_POLICIES as usize] };
+        let sums = |n: u64| governor_sums { run_ns: n, lost_ns: 2 * n, wait_ns: 3 * n, wakes: n, late_ns: n, moves: n, shootdown_ns: n, acts: [n; NR_POLICIES as usize] };
         let (mut now, mut before) = (sums(run + more), sums(run));
         pure!(governor_since(&mut now, &mut before));
         prop_assert_eq!((now.run_ns, now.lost_ns, now.wait_ns, now.wakes), (more, 2 * more, 3 * more, more));
-        prop_assert_eq!((now.late_ns, now.moves), (more, more));
+        prop_assert_eq!((now.late_ns, now.moves, now.shootdown_ns), (more, more, more));
         prop_assert_eq!(now.acts, [more; NR_POLICIES as usize]);
         prop_assert_eq!(before.lost_ns, 2 * (run + more));
     }

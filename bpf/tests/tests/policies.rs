@@ -16,6 +16,7 @@ const STRAGGLER: u32 = VAWARE_VCPU_STRAGGLER;
 const STACKED: u32 = VAWARE_VCPU_STACKED;
 const UNEVEN: u32 = VAWARE_VCPU_UNEVEN;
 const RESERVE: u32 = VAWARE_VCPU_RESERVE;
+const UNSTEADY: u32 = VAWARE_VCPU_UNSTEADY;
 
 prop_compose! {
     fn any_candidate()(class in 0..=NONE, waiting in 0..1_000u32, stopped: bool, rest_ns in 1..S,
@@ -204,6 +205,13 @@ proptest! {
     fn best_effort_work_keeps_its_stragglers(flags in any_flags()) {
         prop_assert_eq!(pure!(rwc_banned(flags, BEST_EFFORT)), flags & STACKED != 0);
         prop_assert!(pure!(rwc_banned(flags, BEST_EFFORT)) <= pure!(rwc_banned(flags, LATENCY)));
+    }
+
+    #[test]
+    fn confined_work_keeps_off_unsteady_vcpus(flags in any_flags(), class in 0..NONE) {
+        let served = class == BEST_EFFORT || class == KERNEL;
+        prop_assert_eq!(pure!(rwc_banned(UNSTEADY, class)), !served);
+        prop_assert_eq!(pure!(rwc_banned(flags | UNSTEADY, class)), !served || pure!(rwc_banned(flags, class)));
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub fn absurd_vcpu(seed: u64) -> u32 {
     (seed % 32) as u32
 }
 
+/// A process that may not exist, by its number.
+pub fn absurd_process(seed: u64) -> u32 {
+    (seed / 32 % 8) as u32
+}
+
 impl crate::sim::Sim {
     /// Let the daemon's word on a vCPU be nonsense that counts for now.
     pub fn absurd_inputs(&mut self, v: usize, seed: u64) {

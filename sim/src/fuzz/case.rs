@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::bpf::state::absurd_vcpu;
+use crate::bpf::state::{absurd_process, absurd_vcpu};
 use crate::costs::Costs;
 use crate::guest::GuestConfig;
 use crate::guest::attrs::Change;
@@ -207,6 +207,7 @@ impl Case {
             (0..self.vcpus).for_each(|v| s.absurd_inputs(v, self.seed + v as u64));
             s.guest.config.hints_flags = u32::MAX;
             s.guest.config.reserve_vcpu = absurd_vcpu(self.seed);
+            s.guest.config.confined = absurd_process(self.seed);
         }
         for event in &self.events {
             s.plan(event.at_us * US, self.action(event, pcpus));

@@ -7,7 +7,7 @@ use super::task::{Policy, State, TaskId, load_weight, scx_weight};
 use super::vcpu::{Irq, VcpuId};
 use super::{mask_set, mask_test};
 use crate::bpf::call::{self, Callback};
-use crate::bpf::state::absurd_vcpu;
+use crate::bpf::state::{absurd_process, absurd_vcpu};
 use crate::exec::{Lock, current, lock, unlock};
 use crate::guest::scx;
 use crate::record::What;
@@ -68,6 +68,7 @@ pub fn apply(change: Change) {
             unsafe {
                 crate::bpf::shim::hints_flags = u32::MAX;
                 crate::bpf::shim::reserve_vcpu = absurd_vcpu(seed);
+                crate::bpf::shim::confined[0] = absurd_process(seed);
             }
         }
     }

@@ -41,6 +41,8 @@ pub struct GuestConfig {
     pub hints_flags: u32,
     /// The vCPU that it has told to keep free, and 1; 0: none.
     pub reserve_vcpu: u32,
+    /// A process that it has told to confine to steady vCPUs; 0: none.
+    pub confined: u32,
 }
 
 impl GuestConfig {
@@ -61,6 +63,7 @@ impl GuestConfig {
             queued_wakeup: true,
             hints_flags: 0,
             reserve_vcpu: 0,
+            confined: 0,
         }
     }
 }

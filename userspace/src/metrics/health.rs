@@ -137,6 +137,14 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ),
         health.reserve_vcpus as f64,
     )?;
+    page.gauge(
+        (
+            "confined_processes",
+            None,
+            "Processes to keep to steady vCPUs, while the policy shootdown is on",
+        ),
+        health.confined_processes as f64,
+    )?;
     let timeout = health.halt_poll.map(|timeout| ([("policy", "retain")], timeout.as_secs_f64()));
     page.gauges(
         (

@@ -41,6 +41,14 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
     )?;
     page.counter(
         (
+            "shootdown_wait",
+            Some(Unit::Seconds),
+            "Time that tasks have waited for other vCPUs at TLB shootdowns of 0.1 ms or more",
+        ),
+        total.shootdown_ns as f64 / NS_PER_S,
+    )?;
+    page.counter(
+        (
             "bvs_predicted_wait",
             Some(Unit::Seconds),
             "Expected waits of the tasks that the policy bvs has placed",
