@@ -212,3 +212,20 @@ def test_what_changes_is_refused_where_instructions_are_the_clock(booted, shape)
 def test_a_simulated_host_has_the_papers_vms_at_their_size(booted):
     with stage.LabStage([EEVDF], "rcvm", clock="virtual") as lab:
         assert lab.facts["vcpus"] == 12
+
+
+def test_a_simulated_host_offers_what_it_is_asked_to_and_runs_tell(booted):
+    offered = ("steal", "poll-control")
+    with stage.LabStage([EEVDF], "honest", clock="virtual", paravirt=offered) as lab:
+        lab.ready(EEVDF, 1)
+    assert booted[0].options["virtual"].paravirt == offered
+    assert lab.facts["paravirt"] == list(offered)
+    assert "paravirt" not in stage.LabStage([EEVDF], "honest", clock="virtual").facts
+
+
+@pytest.mark.parametrize(
+    "clock, offered, why", [("wall", (), "--clock virtual"), ("virtual", ("kvmclock",), "kvmclock")]
+)
+def test_what_a_host_cannot_offer_is_refused(booted, clock, offered, why):
+    with pytest.raises(LabError, match=why):
+        stage.LabStage([EEVDF], "honest", clock=clock, paravirt=offered)
