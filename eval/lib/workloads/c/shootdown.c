@@ -7,7 +7,7 @@
  *   shootdown THREADS WORK_US SECONDS
  *
  * Each thread works for so long, touches a page of its own, and returns it. Prints "done N", pages,
- * "rate N": of them per second, and a JSON object with the latencies of returning one.
+ * and "rate N": of them per second.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "bins.h"
 #include "calibrate.h"
 
 #define PAGE_BYTES 4096
@@ -25,7 +24,6 @@
 struct worker {
 	pthread_t thread;
 	uint64_t pages;
-	uint64_t latencies[BINS];
 };
 
 static uint64_t rounds;
@@ -36,16 +34,13 @@ static void *run(void *of)
 	struct worker *w = of;
 	char *page =
 		mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	uint64_t begin;
 
 	if (page == MAP_FAILED)
 		exit(1);
 	while (!atomic_load(&over)) {
 		work(rounds);
 		*(volatile char *)page = 1;
-		begin = now_ns();
 		madvise(page, PAGE_BYTES, MADV_DONTNEED);
-		bins_count(w->latencies, now_ns() - begin);
 		w->pages++;
 	}
 	return NULL;
@@ -55,7 +50,7 @@ int main(int argc, char **argv)
 {
 	int threads = argc == 4 ? atoi(argv[1]) : 0;
 	struct worker *workers;
-	uint64_t begin, pages = 0, latencies[BINS] = { 0 };
+	uint64_t begin, pages = 0;
 
 	if (threads < 1) {
 		fprintf(stderr, "usage: shootdown THREADS WORK_US SECONDS\n");
@@ -74,12 +69,8 @@ int main(int argc, char **argv)
 	for (int i = 0; i < threads; i++) {
 		pthread_join(workers[i].thread, NULL);
 		pages += workers[i].pages;
-		for (int bin = 0; bin < BINS; bin++)
-			latencies[bin] += workers[i].latencies[bin];
 	}
-	printf("done %llu\nrate %.6g\n{", (unsigned long long)pages,
+	printf("done %llu\nrate %.6g\n", (unsigned long long)pages,
 	       pages * 1e9 / (now_ns() - begin));
-	bins_print(latencies);
-	printf("}\n");
 	return 0;
 }
