@@ -18,7 +18,8 @@ from .stats import Estimate
 
 MARGIN_RATIO = 0.05
 EXIT_WORSE, EXIT_UNDECIDED = 3, 4
-COMMON = ("baseline", "clock", "ns_per_instruction")  # of two files, beside the conditions
+# Of two files, beside the conditions.
+COMMON = ("baseline", "clock", "ns_per_instruction", "paravirt")
 
 
 @dataclass(frozen=True)
