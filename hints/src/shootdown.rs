@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::VcpuHints;
 
 /// At most so many processes are confined.
-pub const CONFINED: usize = intf::VAWARE_CONFINED as usize;
+const CONFINED: usize = intf::VAWARE_CONFINED as usize;
 
 /// Rounds for which a process is confined, at first and at most. After that it is left free for a
 /// round, to see whether it still waits: a wait that has been avoided cannot be seen.

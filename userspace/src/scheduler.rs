@@ -75,6 +75,8 @@ pub struct Scheduler<'a> {
     fresh: Option<(types::data, types::bss)>,
     /// While it is measured how long tasks wait at shootdowns.
     flush_links: Option<(Link, Link)>,
+    /// The kernel did not let it be measured.
+    flushes_hidden: bool,
 }
 
 impl<'a> Scheduler<'a> {
@@ -151,9 +153,9 @@ impl<'a> Scheduler<'a> {
     /// kernel half (`vaware_init_task`).
     fn forget(&mut self) -> anyhow::Result<()> {
         let (data, bss) = self.fresh.context("the object has no data sections")?;
-        let maps = &mut self.skel.maps;
-        **maps.data_data.as_mut().context("the object has no data section")? = data;
-        **maps.bss_data.as_mut().context("the object has no bss section")? = bss;
+        *self.data()? = data;
+        *self.bss()? = bss;
+        let maps = &self.skel.maps;
         let of_numbers: [&dyn MapCore; 10] = [
             &maps.vcpu_ctxs,
             &maps.vcpu_stats,
@@ -260,6 +262,7 @@ impl<'a> Scheduler<'a> {
             tick_ns: 0,
             fresh: None,
             flush_links: None,
+            flushes_hidden: false,
         };
         scheduler.learn_tick()?;
         Ok(scheduler)
@@ -290,8 +293,7 @@ impl<'a> Scheduler<'a> {
             kernel_map::write(&self.skel.maps.vcpu_hints, inputs.vcpu, &inputs.for_kernel(until))
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
         }
-        let bss =
-            self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
+        let bss = self.bss()?;
         bss.hints_until_jiffies = until;
         bss.hints_flags = inputs.iter().fold(0, |flags, inputs| flags | inputs.flags());
         let reserve = inputs.iter().find(|inputs| inputs.reserve);
@@ -301,15 +303,17 @@ impl<'a> Scheduler<'a> {
     }
 
     /// Begin to measure how long tasks wait at shootdowns, or cease. It costs each flush a little, so
-    /// it is for VMs that have something to find. False where this kernel cannot.
+    /// it is for VMs that have something to find. False where this kernel cannot, which is asked once:
+    /// libbpf has words for each failure, and they are kept.
     pub fn measure_shootdowns(&mut self, measure: bool) -> bool {
         let progs = &self.skel.progs;
         if !measure {
             self.flush_links = None;
-        } else if self.flush_links.is_none() {
+        } else if self.flush_links.is_none() && !self.flushes_hidden {
             let begin = progs.vaware_flush_begin.attach();
             let end = progs.vaware_flush_end.attach();
             self.flush_links = begin.ok().zip(end.ok());
+            self.flushes_hidden = self.flush_links.is_none();
         }
         self.flush_links.is_some() == measure
     }
@@ -334,13 +338,15 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// If the object lacks the section: a fault of this program.
     pub fn confine(&mut self, processes: &[u32]) -> anyhow::Result<()> {
-        let bss =
-            self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")?;
-        bss.confined = std::array::from_fn(|n| processes.get(n).copied().unwrap_or(0));
+        self.bss()?.confined = std::array::from_fn(|n| processes.get(n).copied().unwrap_or(0));
         Ok(())
     }
 
-    fn data(&mut self) -> anyhow::Result<&mut crate::skel::types::data> {
+    fn bss(&mut self) -> anyhow::Result<&mut types::bss> {
+        self.skel.maps.bss_data.as_deref_mut().context("the object has no bss section")
+    }
+
+    fn data(&mut self) -> anyhow::Result<&mut types::data> {
         self.skel.maps.data_data.as_deref_mut().context("the object has no data section")
     }
 
