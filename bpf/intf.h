@@ -166,8 +166,7 @@ enum vaware_vcpu_flag {
 /* A process at whose shootdowns tasks waited long. Written by whoever waits; read by the daemon. */
 struct vaware_shooter {
 	u64 process; /* its number in the first PID namespace; 0: none */
-	u64 wait_ns; /* since it is in here: waits of SHOOTDOWN_LONG_NS and more, of all its tasks
-		      */
+	u64 wait_ns; /* since it is in here: of all its tasks, by SHOOTDOWN_LONG_NS and more */
 };
 
 /*
