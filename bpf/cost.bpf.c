@@ -9,6 +9,15 @@
 
 #include "policy/place.h"
 
+u64 vcpu_stop_rest_ns(s32 cpu, u64 now)
+{
+	const struct vaware_activity *a = activity_of(cpu);
+
+	return a ? activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
+				    time_delta(now, a->last_seen_ns))
+		 : 0;
+}
+
 /* Return what is known of @cpu by one who wants a task of @class to run there soon. */
 static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 class, bool idle,
 				     u64 now)
@@ -17,7 +26,6 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 		.class = idle ? VAWARE_CLASS_NONE : v->run.class,
 		.waiting = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, false)),
 	};
-	const struct vaware_activity *a;
 	struct running r;
 
 	if (c.class == VAWARE_CLASS_NONE) {
@@ -29,12 +37,9 @@ static struct candidate candidate_on(s32 cpu, const struct vcpu_ctx *v, u32 clas
 	}
 	r = running_on(v, now);
 	c.protected_ns = queue_protected_rest_ns(class, &r);
-	a = activity_of(cpu);
-	if (a && vcpu_preempted(cpu, now)) {
-		c.stopped = true;
-		c.rest_ns = activity_rest_ns(&a->spans[VAWARE_SPAN_INACTIVE],
-					     time_delta(now, a->last_seen_ns));
-	}
+	c.stopped = vcpu_preempted(cpu, now);
+	if (c.stopped)
+		c.rest_ns = vcpu_stop_rest_ns(cpu, now);
 	return c;
 }
 

@@ -18,6 +18,9 @@
  */
 u64 vcpu_cost_ns(s32 cpu, u32 class, u64 burst_ns, u64 now);
 
+/* Return for how long @cpu, which is stopped, is expected to stay so, in ns. */
+u64 vcpu_stop_rest_ns(s32 cpu, u64 now);
+
 /* Return for how long @cpu, which runs, is expected to be stopped within a slice, in ns. */
 u64 vcpu_preemptions_ns(s32 cpu, u64 now);
 

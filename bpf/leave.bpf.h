@@ -9,7 +9,7 @@
 
 /*
  * Return the vCPU that @prev, of @class, had better run on than on @cpu: the open one where it
- * waits least, idle or busy; -1: none. Global: the verifier checks it once.
+ * waits least, idle, busy or stopped; -1: none. Global: the verifier checks it once.
  */
 int leave_for(struct task_struct *prev __arg_trusted, s32 cpu, u32 class, u64 now);
 

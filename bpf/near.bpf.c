@@ -25,6 +25,8 @@ static __always_inline u64 near_cost_ns(struct task_struct *p, s32 cpu, const st
 		return capacity_cost(p, cpu, n);
 	case NEAR_OPEN:
 		return gather_cost(p, cpu, n);
+	case NEAR_LEFT_FOR:
+		return leave_cost(p, cpu, n);
 	}
 	return NEAR_NEVER;
 }

@@ -17,6 +17,7 @@ enum near_use {
 	NEAR_HARVEST,	/* ivh.bpf.c: to run on a task that leaves its vCPU */
 	NEAR_CAPACITY,	/* capacity.bpf.c: the same, to get more */
 	NEAR_OPEN,	/* gather.bpf.c: to run a task that wakes, and that keeps to open vCPUs */
+	NEAR_LEFT_FOR,	/* leave.bpf.c: to run on a task that must not stay on its vCPU */
 };
 
 #define NEAR_NEVER (~0ULL) /* the cost of a vCPU that will not do */
@@ -54,6 +55,7 @@ u64 rescue_second_cost(s32 cpu, const struct near *n);
 u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 u64 capacity_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
+u64 leave_cost(struct task_struct *p __arg_trusted, s32 cpu, const struct near *n);
 
 /* Return true if @cpu is idle, and not claimed. */
 static inline bool near_idle(s32 cpu)

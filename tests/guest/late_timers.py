@@ -1,17 +1,18 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
-"""How late a task wakes that sleeps for 4 ms at a time, beside a spinner for each vCPU.
+"""How late a task wakes that sleeps for 2 to 6 ms at a time, beside a spinner for each vCPU.
 
 late_timers.py SECONDS: prints as JSON by how many ms it was late, each time in the second half.
 """
 
 import json
 import os
+import random
 import signal
 import sys
 import time
 
-SLEEP_S = 0.004
+SLEEPS_S = (0.002, 0.006)  # of one length, each or none would end while the host is elsewhere
 
 
 def main():
@@ -24,10 +25,12 @@ def main():
                 pass
     began = time.monotonic()
     late_ms = []
+    lengths = random.Random(1)
     while (now := time.monotonic()) < began + seconds:
-        time.sleep(SLEEP_S)
+        sleep_s = lengths.uniform(*SLEEPS_S)
+        time.sleep(sleep_s)
         if now > began + seconds / 2:
-            late_ms.append((time.monotonic() - now - SLEEP_S) * 1e3)
+            late_ms.append((time.monotonic() - now - sleep_s) * 1e3)
     for spinner in spinners:
         os.kill(spinner, signal.SIGKILL)
         os.waitpid(spinner, 0)
