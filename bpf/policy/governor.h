@@ -274,8 +274,10 @@ static inline u32 governor_verdict(const struct vaware_trial *trial, const struc
 	if (trial->verdict == VAWARE_TRIAL_LOSES &&
 	    (2 * main.by_256 <= -HARM_256 || 2 * other.by_256 <= -(s64)g->harm_256))
 		return VAWARE_TRIAL_LOSES;
+	/* Who seems to win goes on until that is sure, or no longer seems so. */
 	if (g->has_to_win)
-		return main.epochs >= (won ? TRIAL_EPOCHS_MIN : TRIAL_EPOCHS_ENOUGH)
+		return main.by_256 < (s64)g->gain_256 &&
+				       main.epochs >= (won ? TRIAL_EPOCHS_MIN : TRIAL_EPOCHS_ENOUGH)
 			       ? VAWARE_TRIAL_LOSES
 			       : trial->verdict;
 	return main.epochs >= TRIAL_EPOCHS_ENOUGH ? VAWARE_TRIAL_OPEN : trial->verdict;

@@ -277,6 +277,23 @@ proptest! {
     }
 
     #[test]
+    fn who_seems_to_win_by_chance_goes_on(
+        seed in 1u64..1 << 40, index in prop::sample::select(vec![RESCUE, RESERVE]), extra in 0u64..200, short in 1u64..100,
+    ) {
+        let how = pure!(governed_of(index, true));
+        let verdict = |gain_256: u64| {
+            let mut trial = Service::begin(index, seed).trial;
+            // Epochs differ by eight octaves: no mean is sure.
+            let swing = |epoch: u64| 2000 * (epoch % 2);
+            trial.arms[0][WAIT] = arm(&(0..22).map(|epoch| 2000 + gain_256 + swing(epoch)).collect::<Vec<_>>());
+            trial.arms[1][WAIT] = arm(&(0..22).map(|epoch| 2000 + swing(epoch)).collect::<Vec<_>>());
+            u64::from(pure!(governor_verdict(&trial, &how)))
+        };
+        prop_assert_eq!(verdict(u64::from(how.gain_256) + extra), OPEN);
+        prop_assert_eq!(verdict(u64::from(how.gain_256) - short.min(u64::from(how.gain_256))), LOSES);
+    }
+
+    #[test]
     fn logarithms_are_those_of_mathematics(value in 1u64..1 << 55) {
         let log = pure!(governor_log_256(value)) as f64 / 256.0;
         prop_assert!((log - (value as f64).log2()).abs() < 0.09, "{} of {}", log, value);
