@@ -12,8 +12,7 @@ __noinline u64 gather_cost(struct task_struct *p __arg_trusted, s32 cpu, const s
 {
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 
-	if (!n || !v || !v->online || rwc_banned(rwc_flags_for(p, cpu), n->class) ||
-	    !task_may_run(p, cpu) || vcpu_preempted(cpu, n->now))
+	if (!n || !v || !v->online || !rwc_may_use(p, n->class, cpu) || vcpu_preempted(cpu, n->now))
 		return NEAR_NEVER;
 	if (near_idle(cpu) || v->run.class == VAWARE_CLASS_BEST_EFFORT)
 		return 0;

@@ -33,8 +33,7 @@ __noinline u64 ivh_target_cost(struct task_struct *p __arg_trusted, s32 cpu, con
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u64 idle_ns;
 
-	if (!n || !a || !v || v->ivh.claim || rwc_banned(rwc_flags_for(p, cpu), n->class) ||
-	    !task_may_run(p, cpu))
+	if (!n || !a || !v || v->ivh.claim || !rwc_may_use(p, n->class, cpu))
 		return NEAR_NEVER;
 	if (runs_best_effort(cpu, v, n->now))
 		return 0;

@@ -12,7 +12,7 @@
 #include "wakeup.bpf.h"
 
 /*
- * NEAR_LEFT_FOR: how long @p, which has turned out to be CPU-bound, waits for its turn on @cpu. A
+ * NEAR_LEFT_FOR: how long @p, which must not stay on its vCPU, waits for its turn on @cpu. A
  * stopped vCPU will do: where all of them are stopped whenever this one looks, as in a host whose
  * turns are of one length, it would stay for good.
  */
@@ -21,8 +21,7 @@ __noinline u64 leave_cost(struct task_struct *p __arg_trusted, s32 cpu, const st
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u64 stop_ns = 0, turns;
 
-	if (!n || !v || !v->online || rwc_banned(rwc_flags_for(p, cpu), n->class) ||
-	    !task_may_run(p, cpu))
+	if (!n || !v || !v->online || !rwc_may_use(p, n->class, cpu))
 		return NEAR_NEVER;
 	if (vcpu_preempted(cpu, n->now))
 		stop_ns = vcpu_stop_rest_ns(cpu, n->now);
