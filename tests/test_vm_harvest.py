@@ -9,7 +9,7 @@ from guest_scheduler import BINARY, DEFAULT_KERNEL, LIMIT_S, VIRTUAL, GuestSched
 
 pytestmark = pytest.mark.vm
 HALF = "honest+hog"  # each vCPU has half of a core
-SPINS_MAX = 4
+SPINS = 4
 
 
 @pytest.fixture(scope="module", params=["steal clock", "late beats"])
@@ -27,8 +27,7 @@ def spun(vm):
 
 
 def pays(vm):
-    """Whether, after two more tasks have spun, the trial of harvesting says that it pays."""
-    spun(vm)
+    """Whether the trial of harvesting says that it pays."""
     return "ivh pays here" in vm.run(f"{BINARY} doctor --duration 0.1", LIMIT_S).output
 
 
@@ -42,7 +41,9 @@ def test_tasks_that_look_at_the_same_moment_are_all_served(vm):
     with GuestScheduler(vm, "--policies", "none"):
         without = spun(vm)
     with GuestScheduler(vm, "--policies", "ivh"):
-        with_it = [spun(vm) for _ in range(SPINS_MAX) if pays(vm)]
+        spun(vm)  # its trial
+        spins = [(pays(vm), spun(vm)) for _ in range(SPINS)]
+    with_it = [turns for paid, turns in spins if paid]
     print(without, with_it)
-    assert len(with_it) >= SPINS_MAX / 2, "its trial does not say that it pays"
+    assert len(with_it) >= SPINS / 2, "its trial does not say that it pays"
     assert median(with_it) > 1.55 * without, (with_it, without)
