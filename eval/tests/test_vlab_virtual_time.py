@@ -26,9 +26,13 @@ def vm(guest):
 
 
 def spin(vm: Vm, threads: int, seconds: float = 0.5) -> list[int]:
-    """Turns that each of several processes makes in the same time."""
+    """Turns that each of several processes makes in the same time, each on its own vCPU.
+
+    The kernel would place them as well, and at times puts two on one vCPU at first.
+    """
     vm.run(f"cat >/tmp/spin.py <<'END'{SPIN.format(seconds)}END")
-    told = vm.run(" & ".join(["python3 -S /tmp/spin.py"] * threads) + " & wait", 60)
+    spinners = [f"taskset -c {vcpu} python3 -S /tmp/spin.py" for vcpu in range(threads)]
+    told = vm.run(" & ".join(spinners) + " & wait", 60)
     return [int(word) for word in told.output.split()]
 
 
