@@ -13,6 +13,7 @@ from guest_scheduler import (
     STACKED,
     GuestScheduler,
     boot,
+    kernel_complaints,
     published,
     wait_until,
 )
@@ -22,6 +23,8 @@ RECORD = "/run/scx_vaware/restore.toml"
 TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
 CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
 RETAIN = ("--policies", "retain")
+ENABLED = "scx_vaware: enabled\n"
+ENDS = 3  # by the kernel, after which it is loaded again within a second
 # All files that place interrupts and unbound work, with what they show.
 PLACES = (
     "grep -H '' /proc/irq/*/smp_affinity_list /proc/irq/default_smp_affinity"
@@ -53,6 +56,24 @@ def test_the_end_restores(guest):
     before = timeout_ns(guest)
     with GuestScheduler(guest, *RETAIN):
         wait_for_change(guest, before)
+    assert timeout_ns(guest) == before
+
+
+def test_an_end_by_the_kernel_restores_until_it_is_loaded_again(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        for loads in range(1, ENDS + 1):
+            wait_for_change(guest, before)
+            guest.pause(45)
+            wait_until(guest, lambda: scheduler.output.count(ENABLED) > loads, "the next load")
+            scheduler.expect_loaded_again()
+        wait_for_change(guest, before)
+        guest.pause(45)
+        wait_until(guest, lambda: "loaded again in 2 s" in scheduler.output, "a load that is put off")
+        assert timeout_ns(guest) == before
+        wait_until(guest, lambda: scheduler.output.count(ENABLED) > ENDS + 1, "the last load")
+        scheduler.expect_loaded_again()
+        kernel_complaints(guest)  # of what it took for stalls
     assert timeout_ns(guest) == before
 
 

@@ -173,6 +173,7 @@ impl Daemon<'_> {
                 Left::Ended(end) => end,
             };
             let detached = scheduler.detach();
+            self.put_back();
             let Some(cause) = self.cause_to_go_on(&end) else {
                 self.telemetry.stopping();
                 if matches!(end, End::Stalled(_) | End::Ejected(_)) {
