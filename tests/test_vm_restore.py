@@ -60,19 +60,23 @@ def test_the_end_restores(guest):
 
 
 def test_an_end_by_the_kernel_restores_until_it_is_loaded_again(guest):
+    def wait_for_load(scheduler, number):
+        wait_until(guest, lambda: scheduler.output.count(ENABLED) == number, f"load {number}")
+        scheduler.expect_loaded_again()
+
     before = timeout_ns(guest)
     with GuestScheduler(guest, *RETAIN) as scheduler:
-        for loads in range(1, ENDS + 1):
+        for end in range(1, ENDS + 1):
             wait_for_change(guest, before)
             guest.pause(45)
-            wait_until(guest, lambda: scheduler.output.count(ENABLED) > loads, "the next load")
-            scheduler.expect_loaded_again()
+            wait_for_load(scheduler, end + 1)
         wait_for_change(guest, before)
         guest.pause(45)
-        wait_until(guest, lambda: "loaded again in 2 s" in scheduler.output, "a load that is put off")
+        wait_until(
+            guest, lambda: "loaded again in 2 s" in scheduler.output, "a load that is put off"
+        )
         assert timeout_ns(guest) == before
-        wait_until(guest, lambda: scheduler.output.count(ENABLED) > ENDS + 1, "the last load")
-        scheduler.expect_loaded_again()
+        wait_for_load(scheduler, ENDS + 2)
         kernel_complaints(guest)  # of what it took for stalls
     assert timeout_ns(guest) == before
 

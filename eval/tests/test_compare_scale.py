@@ -16,7 +16,18 @@ COMPARE = Path(__file__).parents[1] / "compare"
 
 def size(vcpus, **costs):
     return scale.Size(
-        "scx_vaware", vcpus, 9.5, 1.25, 3_456_000_000, 84_314, 1 << 19, 3 << 20, 8 << 20, 12, costs
+        "scx_vaware",
+        "7.2",
+        vcpus,
+        9.5,
+        1.25,
+        3_456_000_000,
+        84_314,
+        1 << 19,
+        3 << 20,
+        8 << 20,
+        12,
+        costs,
     )
 
 
@@ -25,6 +36,13 @@ def test_the_table_has_a_row_for_each_size_and_for_each_workload():
     text = scale.table([size(4, pipe=pipe), size(256, pipe=pipe)])
     assert "| scx_vaware | 4 | 1.25 | 3456 | 84314 | 3.00 | 0.50 | 8.0 | 0.0 |" in text
     assert "| scx_vaware | 256 | pipe |  |  | 800 | 400 |  |  |  | 2001 |" in text
+
+
+def test_the_page_says_what_was_measured_when():
+    found = [size(4), size(64)]
+    text = scale.page(found, {"repository": "abc", "scx_vaware": "scx_vaware 0.1.0"}, "2026-11-26")
+    assert "- 2026-11-26, kernel 7.2, repository abc, scx_vaware 0.1.0\n" in text
+    assert text.endswith(scale.table(found) + "\n")
 
 
 def test_the_numbers_are_kept_with_the_calls():

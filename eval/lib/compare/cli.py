@@ -38,7 +38,7 @@ from .plan import Plan, describe
 from .progress import Progress
 from .records import Journal
 from .runner import run_on
-from .stage import LabStage, LocalStage, Stage
+from .stage import LabStage, LocalStage, Stage, versions
 
 EXIT_RUN_FAILED = 1
 FREE_BYTES_WANTED = 64 << 20
@@ -345,6 +345,7 @@ def _scale(argv: list[str]) -> int:
     parser.add_argument("--workload", default=",".join(scale.WORKLOADS), metavar="A,B")
     parser.add_argument("--kernel", help="see vlab kernels")
     parser.add_argument("--json", metavar="FILE", help="write the numbers, too")
+    parser.add_argument("--page", metavar="FILE", help="write the page docs/results/scale.md, too")
     options = parser.parse_args(argv)
     compared, names = _with_bpf(_arms(options)), options.workload.split(",")
     if unknown := set(names) - set(scale.WORKLOADS):
@@ -359,6 +360,9 @@ def _scale(argv: list[str]) -> int:
             found.append(size)
             if options.json:
                 _write(options.json, scale.as_json(found))
+            if options.page:
+                date = datetime.datetime.now(datetime.UTC).date().isoformat()
+                _write(options.page, scale.page(found, versions(compared), date))
     finally:
         if found:
             print(scale.table(found))

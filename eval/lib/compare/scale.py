@@ -44,6 +44,23 @@ WORKLOADS = {
     "hackbench": "hackbench -g 1 --pipe -l 30",  # 40 tasks
     "busy": f"{BUSY} 600000 & perf bench sched pipe -l 300; wait",
 }
+PAGE_HEAD = """\
+# What the scheduler costs by the number of vCPUs
+
+Written by `eval/compare scale --page docs/results/scale.md`: VMs of each size in virtual time,
+with a pCPU for each vCPU, a stock kernel and the real scheduler. An instruction takes 1 ns there.
+
+"To load" is from the start of the program until the kernel calls it enabled: virtual seconds, and
+instructions of all vCPUs. Verified instructions are those that the kernel's verifier looked at.
+Memory is that of maps and programs as the kernel accounts them, without tasks' storage and queues,
+and what the daemon has resident. "Idle" is what a VM with nothing to do executes a second, its
+kernel and our daemon together. What a call costs includes two readings of the clock by the
+statistics.
+
+- pipe: two tasks take turns, and all other vCPUs are idle
+- hackbench: 40 tasks, however many vCPUs there are
+- busy: pipe, beside a task for each vCPU
+"""
 SHOWN = ("select_cpu", "enqueue", "dispatch", "running", "stopping", "tick", "update_idle")
 
 
@@ -52,6 +69,7 @@ class Size:
     """What one scheduler took in a VM of one size."""
 
     arm: str
+    kernel: str
     vcpus: int
     boot_s: float
     load_s: float
@@ -106,6 +124,7 @@ def _measure_in(vm: Vm, arm: Arm, names: list[str]) -> Size:
     vm.sleep(SETTLE_S)
     size = Size(
         arm.name,
+        _must(vm, "uname -r").strip(),
         vm.vcpus,
         boot_s,
         load_s,
@@ -168,6 +187,13 @@ def table(sizes: list[Size]) -> str:
             whole = per_run([costs], list(bpfcost.CALLBACKS))
             lines.append(f"| {size.arm} | {size.vcpus} | {name} | {cells} | {whole:.0f} |")
     return "\n".join(lines)
+
+
+def page(sizes: list[Size], versions: dict[str, str], date: str) -> str:
+    """The page of these sizes, which are not empty."""
+    kernels = ", ".join(sorted({size.kernel for size in sizes}))
+    told = ", ".join(f"{name} {each.removeprefix(name).strip()}" for name, each in versions.items())
+    return f"{PAGE_HEAD}\n- {date}, kernel {kernels}, {told}\n\n{table(sizes)}\n"
 
 
 def _per_call(cost: Cost | None) -> str:

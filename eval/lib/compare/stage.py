@@ -103,7 +103,7 @@ class LocalStage(Stage):
             "vcpus": len(os.sched_getaffinity(0)),
             "accel": local.hypervisor(),
             "stolen_source": "/proc/stat" if tells else "none: no stolen time was ever told",
-            "versions": _versions(compared),
+            "versions": versions(compared),
             "machine": machine(),
         }
 
@@ -165,7 +165,7 @@ class LabStage(Stage):
             "stolen_source": "the simulated host"
             if clock == VIRTUAL
             else "run_delay of the vCPU threads on the host",
-            "versions": {"qemu": host.qemu().version} | _versions(compared),
+            "versions": {"qemu": host.qemu().version} | versions(compared),
             "machine": machine(),
         }
         if paravirt is not None:
@@ -336,7 +336,8 @@ def machine() -> dict:
     }
 
 
-def _versions(compared: list[Arm]) -> dict[str, str]:
+def versions(compared: list[Arm]) -> dict[str, str]:
+    """What the repository and the arms' binaries say of their versions."""
     told = subprocess.run(
         ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty"],
         capture_output=True,
