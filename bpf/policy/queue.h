@@ -30,12 +30,16 @@ static inline u64 queue_running_deadline(const struct running *r)
 			      SLICE_NS);
 }
 
-/* Return for how long @r runs undisturbed by a waiting task of @class. */
+/*
+ * Return for how long @r runs undisturbed by a waiting task of @class. CPU-bound work is not
+ * protected from who is latency-sensitive: what is refused waits for the next tick, and a timer in
+ * step with the tick would be refused each time.
+ */
 static inline u64 queue_protected_ns(u32 class, const struct running *r)
 {
-	return class == VAWARE_CLASS_LATENCY && account_cpu_bound(r->burst_ns) && !r->rcu_reader
-		       ? PROTECTED_FROM_LATENCY_NS
-		       : PROTECTED_RUN_NS;
+	if (class == VAWARE_CLASS_LATENCY && account_cpu_bound(r->burst_ns) && !r->rcu_reader)
+		return 0;
+	return PROTECTED_RUN_NS;
 }
 
 /* Return for how many ns more @r runs undisturbed by a waiting task of @class. */

@@ -74,13 +74,6 @@
 #define CPU_BOUND_BURST_NS SLICE_NS
 
 /*
- * The same where a latency-sensitive task wakes and a CPU-bound one runs: such pairs are seldom,
- * and the wait hurts more than the switch. Between tasks that talk to each other it would do little
- * but switch.
- */
-#define PROTECTED_FROM_LATENCY_NS (100 * NS_PER_US)
-
-/*
  * Run time by which a task may be ahead of its queue, by its present weight: what one turn takes
  * it. Only a change of its cgroup's weight brings it further.
  */

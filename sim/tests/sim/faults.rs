@@ -42,6 +42,37 @@ fn a_kernel_thread_that_hardly_sleeps_does_not_take_all() {
     assert!(work_ns > 2 * S / 5, "the normal task got {work_ns} ns of a second");
 }
 
+/// Sleeps until so long after each multiple of 4 ms, and takes down how late it runs.
+struct OnTime {
+    after_ns: Ns,
+    due_ns: Ns,
+    runs: bool,
+}
+
+impl Program for OnTime {
+    fn next(&mut self, s: &mut Sim) -> Op {
+        self.runs = !self.runs;
+        if self.runs {
+            self.due_ns = s.now / (4 * MS) * 4 * MS + 4 * MS + self.after_ns;
+            return Op::SleepUntil(self.due_ns);
+        }
+        s.tally("late", s.now - self.due_ns);
+        Op::Compute(10 * US)
+    }
+}
+
+#[test]
+fn a_timer_soon_after_another_one_does_not_wait_for_the_tick() {
+    let mut tasks = compute(1, MS);
+    for (process, after_ns) in [(1, MS), (2, MS + 40 * US)] {
+        let program = OnTime { after_ns, due_ns: 0, runs: false };
+        tasks.push(NewTask::new("sleeper", process, program));
+    }
+    let late = finished(pinned(1, 1, ALL_POLICIES), tasks, S).tallies["late"].clone();
+    assert!(late.count > 300, "{} timers ran out", late.count);
+    assert!(late.max < MS / 2, "one was late by {} ns", late.max);
+}
+
 #[test]
 fn an_idle_vcpu_is_found_beyond_the_nearest_sixteen() {
     let mut s = pinned(40, 40, ALL_POLICIES);
