@@ -54,7 +54,7 @@ KINDS = (
 
 # What is in which suite; "full" has all. `quick` is for a first look: a latency, a throughput, a
 # burst of wake-ups. `honest` is what must be level with EEVDF where vCPUs are whole cores: what
-# synchronizes, hands over, waits or forks a lot, and plain computation.
+# synchronizes, hands over, waits or forks a lot, timers beside computation, and that alone.
 SUITES = {
     "quick": ("requests", "parallel-dynamic", "hackbench"),
     "table": (
@@ -74,7 +74,7 @@ SUITES = {
     "honest": (
         *("perf-pipe", "hackbench", "barrier-block", "messages", "parallel-dynamic", "requests"),
         *("sysbench-cpu-4", "sysbench-threads", "stress-ng-switch"),
-        *("make", "go-ping-pong", "jvm-fork-join"),
+        *("make", "go-ping-pong", "jvm-fork-join", "cyclictest-hogs"),
     ),
 }
 
