@@ -34,9 +34,10 @@ SETTLE_S = 1
 ENABLE_TIMEOUT_S = 300
 RUN_TIMEOUT_S = 120
 MIB = 1 << 20
-# A command of its own would cost more than the load.
+# Sleeps in `read`, as a command of its own would cost more than the load; on a FIFO, as guests have
+# no /dev/fd.
 AWAIT_ENABLED = """
-exec 3<> <(:); for ((i = 0; i < 30000; i++)); do
+never=/run/never; mkfifo -m 600 $never; exec 3<>$never; for ((i = 0; i < 30000; i++)); do
     read -r state < /sys/kernel/sched_ext/state; [ "$state" = enabled ] && exit; read -rt 0.01 -u 3
 done; exit 1"""
 WORKLOADS = {
