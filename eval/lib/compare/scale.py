@@ -54,9 +54,9 @@ with a pCPU for each vCPU, a stock kernel and the real scheduler. An instruction
 "To load" is from the start of the program until the kernel calls it enabled: virtual seconds, and
 instructions of all vCPUs. Verified instructions are those that the kernel's verifier looked at.
 Memory is that of maps and programs as the kernel accounts them, without tasks' storage and queues,
-and what the daemon has resident. "Idle" is what a VM with nothing to do executes a second, its
-kernel and our daemon together. What a call costs includes two readings of the clock by the
-statistics.
+and what the daemon has resident. "Idle" is what a VM with nothing to do executes in the second
+after that, its kernel and our daemon together: the probers look at all vCPUs for the first time.
+What a call costs includes two readings of the clock by the statistics.
 
 - pipe: two tasks take turns, and all other vCPUs are idle
 - hackbench: 40 tasks, however many vCPUs there are
