@@ -83,6 +83,17 @@ proptest! {
     }
 
     #[test]
+    fn cpu_bound_work_is_not_protected_from_latency(
+        deadline: u64, burst_ns in 3 * MS..S, r in any_running(),
+    ) {
+        let bound = running { class: THROUGHPUT, burst_ns, rcu_reader: false, ..r };
+        prop_assert_eq!(pure!(queue_protected_ns(LATENCY, &bound)), 0);
+        if (pure!(queue_running_deadline(&bound)).wrapping_sub(deadline) as i64) > 0 {
+            prop_assert!(pure!(queue_preempts(LATENCY, deadline, &bound)));
+        }
+    }
+
+    #[test]
     fn who_is_preempted_would_queue_behind(deadline: u64, r in any_running()) {
         let r = running { class: THROUGHPUT, ..r };
         if pure!(queue_preempts(LATENCY, deadline, &r)) {
