@@ -354,6 +354,7 @@ def _scale(argv: list[str]) -> int:
             EX_USAGE,
         )
     found = []
+    date, taking_part = datetime.datetime.now(datetime.UTC).date().isoformat(), versions(compared)
     try:
         measured = scale.measure(compared, options.vcpus, options.kernel, names, scale.announce)
         for size in measured:
@@ -361,8 +362,7 @@ def _scale(argv: list[str]) -> int:
             if options.json:
                 _write(options.json, scale.as_json(found))
             if options.page:
-                date = datetime.datetime.now(datetime.UTC).date().isoformat()
-                _write(options.page, scale.page(found, versions(compared), date))
+                _write(options.page, scale.page(found, taking_part, date))
     finally:
         if found:
             print(scale.table(found))

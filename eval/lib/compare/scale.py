@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What schedulers cost by the number of vCPUs: to load, in memory, and per event.
 
-Each size boots a VM in virtual time, with a pCPU for each vCPU. The amount of work is the same for
-each size, but for `busy`, which has a task for each vCPU. "to load" is from the start of the
-program until the kernel calls it enabled: virtual seconds, and instructions of all vCPUs. Memory is
-that of maps and programs as the kernel accounts them, without tasks' storage and queues, and what
-the daemon has resident. "idle" is what a VM with nothing to do executes a second.
+VMs of each size run in virtual time, with a pCPU for each vCPU, a stock kernel and the real
+scheduler. An instruction takes 1 ns there.
+
+"To load" is from the start of the program until the kernel calls it enabled: virtual seconds, and
+instructions of all vCPUs. Verified instructions are those that the kernel's verifier looked at.
+Memory is that of maps and programs as the kernel accounts them, without tasks' storage and queues,
+and what the daemon has resident. "Idle" is what a VM with nothing to do executes in the second
+after that, its kernel and our daemon together: the probers look at all vCPUs for the first time.
+What a call costs includes two readings of the clock by the statistics.
+
+- pipe: two tasks take turns, and all other vCPUs are idle
+- hackbench: 40 tasks, however many vCPUs there are
+- busy: pipe, beside a task for each vCPU
 """
 
 import json
@@ -19,7 +27,7 @@ from signal import SIGINT
 from vlab import LabError, Vm, truth, virtual_time
 from vlab.clock import VIRTUAL
 
-from . import bpfcost
+from . import bpfcost, report
 from .arms import Arm
 from .bpfcost import EXIT_FAILED, Cost, difference, per_run
 
@@ -41,27 +49,10 @@ never=/run/never; mkfifo -m 600 $never; exec 3<>$never; for ((i = 0; i < 30000; 
     read -r state < /sys/kernel/sched_ext/state; [ "$state" = enabled ] && exit; read -rt 0.01 -u 3
 done; exit 1"""
 WORKLOADS = {
-    "pipe": "perf bench sched pipe -l 1000",  # two tasks; all other vCPUs are idle
-    "hackbench": "hackbench -g 1 --pipe -l 30",  # 40 tasks
+    "pipe": "perf bench sched pipe -l 1000",
+    "hackbench": "hackbench -g 1 --pipe -l 30",
     "busy": f"{BUSY} 600000 & perf bench sched pipe -l 300; wait",
 }
-PAGE_HEAD = """\
-# What the scheduler costs by the number of vCPUs
-
-Written by `eval/compare scale --page docs/results/scale.md`: VMs of each size in virtual time,
-with a pCPU for each vCPU, a stock kernel and the real scheduler. An instruction takes 1 ns there.
-
-"To load" is from the start of the program until the kernel calls it enabled: virtual seconds, and
-instructions of all vCPUs. Verified instructions are those that the kernel's verifier looked at.
-Memory is that of maps and programs as the kernel accounts them, without tasks' storage and queues,
-and what the daemon has resident. "Idle" is what a VM with nothing to do executes in the second
-after that, its kernel and our daemon together: the probers look at all vCPUs for the first time.
-What a call costs includes two readings of the clock by the statistics.
-
-- pipe: two tasks take turns, and all other vCPUs are idle
-- hackbench: 40 tasks, however many vCPUs there are
-- busy: pipe, beside a task for each vCPU
-"""
 SHOWN = ("select_cpu", "enqueue", "dispatch", "running", "stopping", "tick", "update_idle")
 
 
@@ -191,10 +182,20 @@ def table(sizes: list[Size]) -> str:
 
 
 def page(sizes: list[Size], versions: dict[str, str], date: str) -> str:
-    """The page of these sizes, which are not empty."""
+    """The page of these sizes, which are not empty, with what the numbers mean."""
+    title, _, meaning = __doc__.partition("\n\n")
     kernels = ", ".join(sorted({size.kernel for size in sizes}))
-    told = ", ".join(f"{name} {each.removeprefix(name).strip()}" for name, each in versions.items())
-    return f"{PAGE_HEAD}\n- {date}, kernel {kernels}, {told}\n\n{table(sizes)}\n"
+    told = report.versions([{"versions": versions}])
+    return f"""\
+# {title.rstrip(".")}
+
+Written by `eval/compare scale --page docs/results/scale.md`.
+
+{meaning}
+- {date}, kernel {kernels}, {told}
+
+{table(sizes)}
+"""
 
 
 def _per_call(cost: Cost | None) -> str:
