@@ -25,6 +25,8 @@ ALL_KERNELS = [DEFAULT_KERNEL, "6.12", "7.3"]
 SHAPE = "floating:2"
 STACKED = "pin:0/1/2/2"  # one of the last two is banned
 DECISIONS = "scx_vaware_decisions_total"
+HALT_POLL = 'scx_vaware_halt_poll_seconds{policy="retain"}'  # what retention has chosen
+ENABLED = "scx_vaware: enabled\n"  # said at each load
 METRICS = "curl -sf localhost:9817/metrics"  # in the guest
 LIMIT_S = 180  # of the guest's time: far above what anything here takes
 # Of virtual time. 4 ns: a guest that idles or spins then takes about as long as it says.
@@ -327,6 +329,13 @@ def boot(
         vm.sleep(BOOTED_S)
     vm.put(binary, BINARY)
     return vm
+
+
+def polling_vm(binary: Path) -> Iterator[Vm]:
+    """A VM whose kernel can let idle vCPUs poll; of a module, if made a fixture there."""
+    vm = boot(DEFAULT_KERNEL, binary, append="cpuidle_haltpoll.force=1")
+    yield vm
+    vm.down()
 
 
 @pytest.fixture(scope="session")

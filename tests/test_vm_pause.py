@@ -7,6 +7,7 @@ import pytest
 
 from guest_scheduler import (
     ALL_KERNELS,
+    ENABLED,
     LIMIT_S,
     METRICS,
     kernel_complaints,
@@ -19,7 +20,6 @@ pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
 WATCHDOG_S = 30  # the kernel's: it ejects a scheduler after that
 NOTED_S = 5  # the shortest pause that the daemon tells of
 BACK_S = 2  # from the end of a pause to a scheduler that is loaded
-ENABLED = "scx_vaware: enabled\n"
 COUNTERS = {
     "loads": 'scx_vaware_restarts_total{cause="pause"}',
     "pauses": "scx_vaware_vm_pauses_total",

@@ -7,13 +7,14 @@ from signal import SIGKILL
 import pytest
 
 from guest_scheduler import (
-    DEFAULT_KERNEL,
+    ENABLED,
+    HALT_POLL,
     LIMIT_S,
     SHAPE,
     STACKED,
     GuestScheduler,
-    boot,
     kernel_complaints,
+    polling_vm,
     published,
     wait_until,
 )
@@ -21,9 +22,7 @@ from guest_scheduler import (
 pytestmark = pytest.mark.vm
 RECORD = "/run/scx_vaware/restore.toml"
 TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
-CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
 RETAIN = ("--policies", "retain")
-ENABLED = "scx_vaware: enabled\n"
 ENDS = 3  # by the kernel, after which it is loaded again within a second
 # All files that place interrupts and unbound work, with what they show.
 PLACES = (
@@ -32,12 +31,7 @@ PLACES = (
 )
 
 
-@pytest.fixture(scope="module")
-def guest(binary):
-    """A guest whose kernel can let idle vCPUs poll."""
-    vm = boot(DEFAULT_KERNEL, binary, append="cpuidle_haltpoll.force=1")
-    yield vm
-    vm.down()
+guest = pytest.fixture(scope="module")(polling_vm)
 
 
 def timeout_ns(vm):
@@ -47,7 +41,7 @@ def timeout_ns(vm):
 
 def wait_for_change(vm, before):
     """Wait until retention has changed it: where nothing wakes, nothing polls."""
-    wait_until(vm, lambda: published(vm, CHOSEN) == 0, "a choice of retention")
+    wait_until(vm, lambda: published(vm, HALT_POLL) == 0, "a choice of retention")
     assert timeout_ns(vm) == "0" != before
     assert before in vm.run(f"cat {RECORD}", LIMIT_S).output
 

@@ -1,25 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Policy retain: idle vCPUs poll where that lets wakees run sooner, and nowhere else."""
 
-from pathlib import Path
-
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, boot, published, wait_until
+from guest_scheduler import HALT_POLL, GuestScheduler, polling_vm, published, tool, wait_until
 
 pytestmark = pytest.mark.vm
-PING_PONG = Path(__file__).parent / "guest" / "ping_pong.py"
-CHOSEN = 'scx_vaware_halt_poll_seconds{policy="retain"}'
 TRIES_S = 12  # each time-out has its rounds by then
 ROUNDS = 8  # with the choice, of which one may look at another
 
 
-@pytest.fixture(scope="module")
-def guest(binary):
-    """A guest whose kernel can let idle vCPUs poll."""
-    vm = boot(DEFAULT_KERNEL, binary, append="cpuidle_haltpoll.force=1")
-    yield vm
-    vm.down()
+guest = pytest.fixture(scope="module")(polling_vm)
 
 
 def chosen(vm):
@@ -27,7 +18,7 @@ def chosen(vm):
 
     def look():
         vm.sleep(1)
-        return published(vm, CHOSEN)
+        return published(vm, HALT_POLL)
 
     return [look() for _ in range(ROUNDS)]
 
@@ -35,8 +26,8 @@ def chosen(vm):
 def test_idle_vcpus_poll_while_that_saves_waits(guest):
     guest.shape("honest")
     with GuestScheduler(guest, "--policies", "retain"):
-        wait_until(guest, lambda: published(guest, CHOSEN) == 0, "a choice of retention")
-        work = guest.spawn(f"exec python3 -S {PING_PONG}")
+        wait_until(guest, lambda: published(guest, HALT_POLL) == 0, "a choice of retention")
+        work = guest.spawn(f"exec {tool('ping_pong.py')}")
         guest.sleep(TRIES_S)
         assert sum(timeout_s > 0 for timeout_s in chosen(guest)) >= ROUNDS - 1
         guest.shape("packed:2+hog")

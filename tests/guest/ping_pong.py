@@ -1,3 +1,4 @@
+#!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-only
 """Two processes, on vCPUs 0 and 1 and on 2 and 3, wake each other in turns until they are killed.
 
