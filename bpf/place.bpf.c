@@ -246,7 +246,11 @@ static __always_inline void wake_on_busy(struct task_struct *p, struct task_ctx 
 
 	if (!preempt_wakee(p, t, v, deadline, now)) {
 		wait_on(p, cpu, SLICE_NS, deadline, enq_flags);
-	} else if (cpu == bpf_get_smp_processor_id()) {
+		return;
+	}
+	t->vtime += vtime_of_run(queue_preemption_ns(time_delta(now, v->run.started_ns)),
+				 task_weight(p, t));
+	if (cpu == bpf_get_smp_processor_id()) {
 		/* This vCPU runs at this moment, and takes the task next: its local queue will do.
 		 */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags | SCX_ENQ_PREEMPT);

@@ -66,6 +66,12 @@ static inline bool queue_preempts(u32 class, u64 deadline, const struct running 
 	       vtime_before(deadline, queue_running_deadline(r));
 }
 
+/* Return what a task is charged for taking the vCPU from one that has run for @ran_ns. */
+static inline u64 queue_preemption_ns(u64 ran_ns)
+{
+	return ran_ns < SWITCHES_NS ? SWITCHES_NS - ran_ns : 0;
+}
+
 /*
  * Return true if the running task goes on when its slice has ended, though a task with
  * @head_deadline waits: it is still the one with the earliest deadline.

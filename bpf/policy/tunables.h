@@ -214,6 +214,13 @@
 /* How long an uneven vCPU keeps the policies looking at all of them. */
 #define UNEVEN_NS NS_PER_S
 
+/*
+ * What a switch to a task and away from it costs, caches included. Who takes the vCPU from a task
+ * that has run for less pays for the rest: a task that naps for a microsecond at a time would leave
+ * CPU-bound work nothing but switches, and have it pay for them.
+ */
+#define SWITCHES_NS (20 * NS_PER_US)
+
 /* What it takes to interrupt a vCPU that runs. */
 #define KICK_NS (20 * NS_PER_US)
 

@@ -94,6 +94,13 @@ proptest! {
     }
 
     #[test]
+    fn who_preempts_pays_for_switches_that_were_for_little(ran in 0..MS) {
+        let pays = pure!(queue_preemption_ns(ran));
+        prop_assert_eq!(pays == 0, ran >= u64::from(SWITCHES_NS));
+        prop_assert_eq!(ran.max(u64::from(SWITCHES_NS)), ran + pays);
+    }
+
+    #[test]
     fn who_is_preempted_would_queue_behind(deadline: u64, r in any_running()) {
         let r = running { class: THROUGHPUT, ..r };
         if pure!(queue_preempts(LATENCY, deadline, &r)) {

@@ -42,6 +42,16 @@ fn a_kernel_thread_that_hardly_sleeps_does_not_take_all() {
     assert!(work_ns > 2 * S / 5, "the normal task got {work_ns} ns of a second");
 }
 
+#[test]
+fn who_naps_all_the_time_leaves_others_more_than_switches() {
+    let mut tasks = compute(1, 100 * US);
+    let naps = Bursts { run_ns: 2 * US, sleep_ns: US, ran: false };
+    tasks.push(NewTask::new("naps", 1, naps));
+    let seen = finished(pinned(1, 1, ALL_POLICIES), tasks, S);
+    let work_ns = seen.tallies["work"].sum;
+    assert!(work_ns > S / 4, "the one that does not got {work_ns} ns of a second");
+}
+
 /// Sleeps until so long after each multiple of 4 ms, and takes down how late it runs.
 struct OnTime {
     after_ns: Ns,
