@@ -397,12 +397,16 @@ static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_
 	return true;
 }
 
-/* Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. */
-static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
+/*
+ * Send @p, whose slice ended on @cpu while others wait there, to an idle vCPU if there is one. The
+ * one that runs next waits no more, but in its turn it has the vCPU: it may be pinned, and stay.
+ */
+static bool expired_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu,
+			    const struct vcpu_ctx *v, u64 enq_flags)
 {
-	if (!any_idle() ||
-	    !place_leave_on_expiry(scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p))),
-				   is_pinned(p)) ||
+	u32 others = scx_bpf_dsq_nr_queued(vcpu_dsq(cpu, is_best_effort(p))) + v->in_turn;
+
+	if (!place_leave_on_expiry(others, is_pinned(p)) || !any_idle() ||
 	    !to_idle(p, t, cpu, enq_flags))
 		return false;
 	count(VAWARE_EXPIRED_TO_IDLE);
@@ -478,7 +482,7 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 			return;
 		if (enq_flags & SCX_ENQ_LAST) /* nobody else would take it */
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
-		else if (!expired_to_idle(p, t, cpu, enq_flags))
+		else if (!expired_to_idle(p, t, cpu, v, enq_flags))
 			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
 	} else if (is_vcpu_kthread(p)) {
 		wake_kthread(p, t, cpu, v, enq_flags);

@@ -29,9 +29,9 @@ static inline bool place_waker_first(u32 stolen_1024, u64 average_ns, u64 burst_
  * its own vCPU's kernel threads are before it: those are short, and a move costs a wake-up of the
  * other vCPU and the cache.
  */
-static inline bool place_leave_on_expiry(u32 waiting, bool pinned)
+static inline bool place_leave_on_expiry(u32 others, bool pinned)
 {
-	return waiting && !pinned;
+	return others && !pinned;
 }
 
 /*

@@ -109,6 +109,21 @@ fn an_idle_vcpu_is_found_beyond_the_nearest_sixteen() {
     }
 }
 
+fn on(vcpu: VcpuId, task: NewTask) -> NewTask {
+    NewTask { allowed: Some(vec![vcpu]), ..task }
+}
+
+#[test]
+fn who_shares_a_vcpu_with_a_pinned_task_leaves_for_an_idle_one() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    let free = Change::Affinity { task: 1, allowed: vec![0, 1] };
+    s.plan(20 * MS, Action::Change { by: 0, change: free });
+    let tasks = compute(2, MS).into_iter().map(|task| on(1, task)).collect();
+    for (name, counts) in finished(s, tasks, S).tasks {
+        assert!(counts.work_ns > S * 9 / 10, "{name} got {} ns of a second", counts.work_ns);
+    }
+}
+
 #[test]
 fn room_for_more_vcpus_does_not_keep_work_from_those_there_are() {
     let mut s = pinned(64, 64, ALL_POLICIES);
