@@ -125,6 +125,23 @@ fn who_shares_a_vcpu_with_a_pinned_task_leaves_for_an_idle_one() {
 }
 
 #[test]
+fn idle_vcpus_take_what_waits_however_far_away() {
+    let mut s = pinned(130, 130, ALL_POLICIES);
+    let hog = |v| on(v, NewTask::new("hog", v, Compute::new("work", MS)));
+    let leaves =
+        |v| on(v, NewTask::new("leaves", v, Bursts { run_ns: 50 * MS, sleep_ns: S, ran: false }));
+    let mut tasks: Vec<NewTask> = (0..20).map(leaves).chain((20..130).map(hog)).collect();
+    for task in 0..20 {
+        let free = Change::Affinity { task: tasks.len(), allowed: (0..130).collect() };
+        s.plan(20 * MS, Action::Change { by: 129, change: free });
+        tasks.push(on(129, NewTask::new("free", 130 + task, Compute::new("free", MS))));
+    }
+    let free_ns = finished(s, tasks, 80 * MS).tallies["free"].sum;
+    // In the last 30 ms there is a vCPU for each of them.
+    assert!(free_ns > 20 * 27 * MS, "20 tasks got {free_ns} ns");
+}
+
+#[test]
 fn room_for_more_vcpus_does_not_keep_work_from_those_there_are() {
     let mut s = pinned(64, 64, ALL_POLICIES);
     s.world.warm_up_ns = 300 * MS;
