@@ -133,8 +133,6 @@ static bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
 	s32 offset;
 	u64 dsq_id;
 
-	if (waiting_nowhere(false))
-		return false;
 	offset = waiting_next(v->balance.cursor + 1, 0, nr_vcpus, false);
 	if (offset < 0)
 		return false;
