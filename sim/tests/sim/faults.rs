@@ -29,6 +29,10 @@ impl Program for Bursts {
     }
 }
 
+fn on(vcpu: VcpuId, task: NewTask) -> NewTask {
+    NewTask { allowed: Some(vec![vcpu]), ..task }
+}
+
 #[test]
 fn a_kernel_thread_that_hardly_sleeps_does_not_take_all() {
     let housekeeping = NewTask {
@@ -90,12 +94,8 @@ fn an_idle_vcpu_is_found_beyond_the_nearest_sixteen() {
     let mut capacities = [1024; 40];
     capacities[39] = 512; // so that there is something to choose
     s.tell(&capacities);
-    let mut tasks: Vec<NewTask> = (0..20)
-        .map(|v| NewTask {
-            allowed: Some(vec![v]),
-            ..NewTask::new("hog", v, Compute::new("work", MS))
-        })
-        .collect();
+    let mut tasks: Vec<NewTask> =
+        (0..20).map(|v| on(v, NewTask::new("hog", v, Compute::new("work", MS)))).collect();
     let bursts = Bursts { run_ns: 3 * MS, sleep_ns: 3 * MS, ran: false };
     let allowed = Some(vec![0]);
     let free = Change::Affinity { task: tasks.len(), allowed: (0..40).collect() };
@@ -107,10 +107,6 @@ fn an_idle_vcpu_is_found_beyond_the_nearest_sixteen() {
         let least_ns = if name == "hog" { S * 97 / 100 } else { S * 9 / 20 };
         assert!(counts.work_ns > least_ns, "{name} ran for {} ns of a second", counts.work_ns);
     }
-}
-
-fn on(vcpu: VcpuId, task: NewTask) -> NewTask {
-    NewTask { allowed: Some(vec![vcpu]), ..task }
 }
 
 #[test]
