@@ -126,13 +126,15 @@ static bool held_up(s32 cpu, u64 now)
 }
 
 /* Take from the next queue where work waits, or bring from there into @cpu's own. */
-static bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
+static __always_inline bool balance_next(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	u32 victim, waiting, own_waiting;
 	struct task_struct *head;
 	s32 offset;
 	u64 dsq_id;
 
+	if (waiting_nowhere(false))
+		return false;
 	offset = waiting_next(v->balance.cursor + 1, 0, nr_vcpus, false);
 	if (offset < 0)
 		return false;

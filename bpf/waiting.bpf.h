@@ -16,6 +16,9 @@
 
 #define WAITING_WORDS 128 /* CONFIG_NR_CPUS of distributions is 8192 at most */
 
+/* Words that are looked at to tell that nothing waits. */
+#define WAITING_WORDS_ASKED 16
+
 extern u64 waiting[2][WAITING_WORDS]; /* [1] best-effort work */
 
 /* Return the word that holds the bit of @cpu. (The verifier takes a bool for any number.) */
@@ -48,10 +51,22 @@ static inline void waiting_clear(s32 cpu, u32 best_effort)
 		__sync_fetch_and_and(word, ~bit);
 }
 
-/* Return true if no work is believed to wait, where one word tells of all vCPUs. */
-static inline bool waiting_nowhere(u32 best_effort)
+/*
+ * Return true if no work is believed to wait. Unrolled: the verifier knows how many vCPUs there
+ * are, and deletes what they do not need. Beyond 1024 of them it says no.
+ */
+static __always_inline bool waiting_nowhere(u32 best_effort)
 {
-	return nr_vcpus <= 64 && !*waiting_word(0, best_effort);
+	u32 nr = nr_vcpus, i; /* one read: it is volatile */
+
+#pragma unroll
+	for (i = 0; i < WAITING_WORDS_ASKED; i++) {
+		if (nr <= i * 64)
+			return true;
+		if (waiting[best_effort & 1][i])
+			return false;
+	}
+	return nr <= WAITING_WORDS_ASKED * 64;
 }
 
 /*
