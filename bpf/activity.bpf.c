@@ -208,7 +208,7 @@ static int timer_beat(void *map, u32 *cpu, struct beat_timer *b)
 {
 	struct vaware_activity *a = activity_of(*cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(*cpu);
-	u64 now = now_ns();
+	u64 now = now_unlocked_ns();
 
 	if (!a || !v)
 		return 0;
@@ -238,7 +238,7 @@ int activity_init(s32 cpu)
 	b = bpf_map_lookup_elem(&beat_timers, &key);
 	if (!a || !v || !b)
 		return -ENOENT;
-	a->since_ns = now_ns();
+	a->since_ns = now_unlocked_ns();
 	v->activity.spans_faded_ns = a->since_ns;
 	v->activity.long_preemptions_apart_ns = BEATS_QUIET_NS;
 	v->activity.steal_clock_ns = steal_clock_ns(cpu);

@@ -24,7 +24,7 @@ __noinline int blocking_wake(struct task_ctx *t, s32 cpu, u32 idle)
 {
 	struct vcpu_ctx *here = vcpu_ctx_of(bpf_get_smp_processor_id());
 	struct vaware_stats *s = stats_here();
-	u64 now = now_ns();
+	u64 now = now_unlocked_ns();
 
 	if (!t || !here || !s)
 		return 0;

@@ -52,7 +52,7 @@ static void cgroup_pass_in(u64 ns)
 	timer = bpf_map_lookup_elem(&cgroup_timers, &key);
 	if (!timer)
 		return;
-	timer->pass_ns = now_ns() + ns;
+	timer->pass_ns = now_unlocked_ns() + ns;
 	bpf_timer_start(&timer->timer, ns, 0);
 }
 
@@ -122,7 +122,7 @@ static void cgroup_set(struct cgroup *cgrp)
 
 	if (!g)
 		return;
-	cgroup_read(g, now_ns());
+	cgroup_read(g, now_unlocked_ns());
 	cgroup_changed(g);
 }
 
@@ -164,7 +164,7 @@ static u32 cgroup_take_entry(const struct cgroup *cgrp, u32 parent)
 	g->demand = 1;
 	g->children_active = g->active_1024 = 0;
 	g->quota = (struct cgroup_quota){};
-	cgroup_read(g, now_ns());
+	cgroup_read(g, now_unlocked_ns());
 	g->above = above->limiter;
 	g->limiter = g->quota.quota_ns ? number : g->above;
 	g->idle = g->own_idle || above->idle;
@@ -388,7 +388,7 @@ static void cgroup_limits(struct cgroup_timer *timer, struct cgroup_pass *pass)
 
 static int cgroup_pass(void *map, u32 *key, struct cgroup_timer *timer)
 {
-	struct cgroup_pass pass = { .now = now_ns() };
+	struct cgroup_pass pass = { .now = now_unlocked_ns() };
 	u32 number;
 
 	if (time_before(pass.now + LIMIT_TIMER_MIN_NS, timer->pass_ns)) {

@@ -11,7 +11,7 @@ void BPF_STRUCT_OPS(vaware_dump_cpu, struct scx_dump_ctx *dctx, s32 cpu, bool id
 	const struct vaware_activity *a = activity_of(cpu);
 	const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u32 normal, best_effort;
-	u64 now = now_ns();
+	u64 now = now_unlocked_ns();
 
 	if (!a || !v)
 		return;
@@ -38,6 +38,6 @@ void BPF_STRUCT_OPS(vaware_dump_task, struct scx_dump_ctx *dctx, struct task_str
 		return;
 	scx_bpf_dump("vaware: vcpu=%u class=%u queued_us=%llu burst_us=%llu average_us=%llu\n",
 		     t->vcpu, task_class(p, t),
-		     t->queued_ns ? time_delta(now_ns(), t->queued_ns) / NS_PER_US : 0,
+		     t->queued_ns ? time_delta(now_unlocked_ns(), t->queued_ns) / NS_PER_US : 0,
 		     t->burst_ns / NS_PER_US, t->burst_avg_ns / NS_PER_US);
 }

@@ -135,7 +135,7 @@ static void begin_epoch(struct governor *g, u64 now)
 static int epoch_ended(void *map, int *key, struct governor *g)
 {
 	struct governor_sums sums = {};
-	u64 now = now_ns();
+	u64 now = now_unlocked_ns();
 	u32 i;
 
 	sum_up(&sums);

@@ -89,7 +89,7 @@ static bool limit_used_up(struct cgroup_ctx *g)
 {
 	if (!g->quota.quota_ns || g->left_ns > 0)
 		return false;
-	limit_refill(g, now_ns());
+	limit_refill(g, now_unlocked_ns());
 	return g->left_ns <= 0;
 }
 

@@ -46,7 +46,7 @@ static inline bool limit_hold(struct task_struct *p, struct task_ctx *t, u64 enq
 	if (!g)
 		return false;
 	cgroup_uncount(t);
-	t->queued_ns = now_ns();
+	t->queued_ns = now_unlocked_ns();
 	if (!t->cgroup.held_ns)
 		t->cgroup.held_ns = t->queued_ns;
 	g->held_ns = t->queued_ns;

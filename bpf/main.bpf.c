@@ -71,17 +71,27 @@ void BPF_STRUCT_OPS(vaware_exit, struct scx_exit_info *ei)
 }
 
 u32 daemon_tgid;
+u64 clock_ahead_ns;
+
+/* Two clocks are read within less, unless the vCPU was preempted between. */
+#define CLOCKS_APART_NS (10 * NS_PER_US)
 
 /*
  * Read the clocks: the daemon derives HZ from them, and what stamps of the scheduler's mean. Who
- * asks is the daemon. It is told here, as the number that it has in a PID namespace is another.
+ * asks is the daemon. It is told here, as the number that it has in a PID namespace is another. How
+ * the clocks differ is kept if both were read at once.
  */
 SEC("syscall")
 int vaware_read_clocks(struct vaware_clock *clock)
 {
+	bool cached = clock_is_cached();
+
 	clock->jiffies = bpf_jiffies64();
 	clock->monotonic_ns = bpf_ktime_get_ns();
-	clock->sched_ns = scx_bpf_now();
+	clock->sched_ns = now_unlocked_ns();
+	if (!cached &&
+	    (!clock_ahead_ns || bpf_ktime_get_ns() - clock->monotonic_ns < CLOCKS_APART_NS))
+		clock_ahead_ns = clock->monotonic_ns - clock->sched_ns;
 	daemon_tgid = bpf_get_current_task_btf()->tgid;
 	return 0;
 }

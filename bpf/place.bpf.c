@@ -296,7 +296,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	struct vcpu_ctx *here = vcpu_ctx_of(this_cpu), *v;
 	struct task_ctx *t = task_ctx_of(p);
 	struct choice to = { .cpu = -1 };
-	u64 now = now_ns();
+	u64 now = now_unlocked_ns();
 	struct near n;
 	bool follow;
 
@@ -358,7 +358,7 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 	v = vcpu_ctx_of(cpu);
 	if (!v || !v->online || !task_may_run(p, cpu) || is_pinned(p))
 		return false;
-	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_ns()),
+	wait_on(p, cpu, SLICE_ALONE_NS, begin_wait(p, t, cpu, v, now_unlocked_ns()),
 		enq_flags & ~SCX_ENQ_LAST);
 	kick(cpu, v->run.class == VAWARE_CLASS_BEST_EFFORT ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
 	return true;
@@ -374,7 +374,7 @@ static bool wake_here(struct task_struct *p, struct task_ctx *t, s32 cpu, struct
 	if (v->run.class != VAWARE_CLASS_NONE || waiting_at(cpu, false) || is_best_effort(p) ||
 	    (u32)cpu != bpf_get_smp_processor_id() || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		return false;
-	begin_wait(p, t, cpu, v, now_ns());
+	begin_wait(p, t, cpu, v, now_unlocked_ns());
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
 	count(VAWARE_PLACE_PREV_IDLE);
 	return true;
@@ -383,7 +383,7 @@ static bool wake_here(struct task_struct *p, struct task_ctx *t, s32 cpu, struct
 /* Send @p, which cannot run on @cpu at once, to an idle vCPU if there is one. */
 static bool to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu, u64 enq_flags)
 {
-	struct near n = wanted(p, t, cpu, now_ns());
+	struct near n = wanted(p, t, cpu, now_unlocked_ns());
 	struct choice to = { .cpu = -1 };
 	struct vcpu_ctx *v;
 
@@ -439,7 +439,7 @@ static void real_time_takes(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 	if (!is_pinned(p) && to_idle(p, t, cpu, enq_flags))
 		count(VAWARE_REAL_TIME_LEFT);
 	else
-		wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
+		wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_unlocked_ns()), enq_flags);
 }
 
 /*
@@ -449,7 +449,7 @@ static void real_time_takes(struct task_struct *p, struct task_ctx *t, s32 cpu, 
 static void wake_kthread(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 			 u64 enq_flags)
 {
-	u64 now = now_ns(), deadline = begin_wait(p, t, cpu, v, now);
+	u64 now = now_unlocked_ns(), deadline = begin_wait(p, t, cpu, v, now);
 	struct running r = running_on(v, now);
 
 	if (r.class != VAWARE_CLASS_NONE && !vtime_before(deadline, queue_running_deadline(&r))) {
@@ -483,11 +483,12 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 		if (enq_flags & SCX_ENQ_LAST) /* nobody else would take it */
 			scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
 		else if (!expired_to_idle(p, t, cpu, v, enq_flags))
-			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_ns()), enq_flags);
+			wait_on(p, cpu, SLICE_NS, begin_wait(p, t, cpu, v, now_unlocked_ns()),
+				enq_flags);
 	} else if (is_vcpu_kthread(p)) {
 		wake_kthread(p, t, cpu, v, enq_flags);
 	} else if (!wake_here(p, t, cpu, v, enq_flags) &&
 		   !unasked_to_idle(p, t, cpu, v, enq_flags)) {
-		wake_on_busy(p, t, cpu, v, now_ns(), enq_flags);
+		wake_on_busy(p, t, cpu, v, now_unlocked_ns(), enq_flags);
 	}
 }

@@ -229,7 +229,7 @@ __noinline u64 rescue_look_after(struct rescue_slot *slot, u64 now)
 
 static int rescue_fired(void *map, int *key, struct rescue_timer *h)
 {
-	u64 now = now_ns(), again_ns = 0;
+	u64 now = now_unlocked_ns(), again_ns = 0;
 	u32 i;
 
 	/* This is a softirq: an interrupt may begin a watch meanwhile, and arm the timer anew. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What every file of the kernel half needs: what the daemon has set, the clock, counters, kicks.
+ * What every file of the kernel half needs: what the daemon has set, counters, kicks.
  */
 #ifndef VAWARE_VAWARE_BPF_H
 #define VAWARE_VAWARE_BPF_H
 
 #include <scx/common.bpf.h>
 
+#include "clock.bpf.h"
 #include "intf.h"
 #include "policy/tunables.h"
 
@@ -69,15 +70,6 @@ static inline void kick(s32 cpu, u64 flags)
 {
 	scx_bpf_kick_cpu(cpu, flags);
 	count(VAWARE_KICKS);
-}
-
-/*
- * Return a clock in ns for run and wait times: the runqueue's, already read by the kernel for this
- * event. Gaps are the business of the beats, which see it move from tick to tick.
- */
-static inline u64 now_ns(void)
-{
-	return scx_bpf_now();
 }
 
 #endif /* VAWARE_VAWARE_BPF_H */

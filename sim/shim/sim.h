@@ -12,6 +12,7 @@ extern struct kvm_steal_time steal_time;
 extern struct kernel_cpustat kernel_cpustat;
 extern struct hrtimer_cpu_base hrtimer_bases;
 extern u32 __preempt_count;
+extern struct rq runqueues;
 
 /* The scheduler, and what its daemon sets (userspace/src/scheduler.rs). */
 extern struct sched_ext_ops vaware;

@@ -148,7 +148,12 @@ struct cpuidle_state {
 	u32 flags;
 };
 
+struct scx_rq {
+	u32 flags;
+};
+
 struct rq {
+	struct scx_rq scx;
 	struct cpuidle_state *idle_state;
 	struct task_struct *curr;
 	u32 nr_running;

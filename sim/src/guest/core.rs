@@ -114,7 +114,7 @@ fn yield_task(v: VcpuId, t: TaskId) {
 
 /// Free the lock of a runqueue.
 pub fn unlock_rq(v: VcpuId) {
-    sim(|s| s.vcpu(v).clock_valid = false);
+    sim(|s| s.set_clock_valid(v, false));
     unlock(Lock::Rq(v));
 }
 

@@ -143,7 +143,11 @@ fn migrate(v: VcpuId, t: TaskId, to: VcpuId, flags: u64) -> bool {
         ours
     });
     if from != to {
-        unlock_rq(from);
+        // The kernel takes the task out with a clock that it reads, and does not take that back.
+        if ours {
+            sim(|s| s.update_clock(from));
+        }
+        unlock(Lock::Rq(from));
     }
     if ours {
         if from != to {

@@ -5,8 +5,12 @@ use std::collections::VecDeque;
 
 use super::scx::ScxRq;
 use super::task::TaskId;
+use crate::bpf::shim;
 use crate::host::PcpuId;
 use crate::sim::{Event, Ns, Sim};
+
+/// SCX_RQ_CLK_VALID.
+const CLOCK_VALID: u32 = 1 << 5;
 
 pub type VcpuId = usize;
 
@@ -184,6 +188,14 @@ impl Sim {
         let now = self.now;
         let vcpu = self.vcpu(v);
         vcpu.clock = vcpu.clock.max(now);
-        vcpu.clock_valid = true;
+        self.set_clock_valid(v, true);
+    }
+
+    /// Note, for the scheduler too, whether the clock of the runqueue counts as read for this event.
+    pub fn set_clock_valid(&mut self, v: VcpuId, valid: bool) {
+        self.vcpu(v).clock_valid = valid;
+        let rq = self.per_cpu((&raw const shim::runqueues) as usize, size_of::<shim::rq>(), v);
+        // SAFETY: the symbol's value is of this type.
+        unsafe { (*rq.cast::<shim::rq>()).scx.flags = if valid { CLOCK_VALID } else { 0 } };
     }
 }

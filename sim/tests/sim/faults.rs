@@ -416,6 +416,58 @@ fn what_a_steal_clock_misses_is_found_by_late_beats() {
     assert!(stolen_ns < truth_ns * 5 / 4, "{stolen_ns} of {truth_ns} ns were found");
 }
 
+/// Computes for 100 us between two tokens that it gives.
+struct Rings {
+    bell: usize,
+    rang: bool,
+}
+
+impl Program for Rings {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.rang = !self.rang;
+        if self.rang {
+            Op::Up { semaphore: self.bell, count: 1, sync: false }
+        } else {
+            Op::Compute(100 * US)
+        }
+    }
+}
+
+/// Computes for 5 us at each token.
+struct Answers {
+    bell: usize,
+    woke: bool,
+}
+
+impl Program for Answers {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.woke = !self.woke;
+        if self.woke { Op::Down(self.bell) } else { Op::Compute(5 * US) }
+    }
+}
+
+#[test]
+fn who_wakes_a_vcpu_knows_the_time_though_others_take_from_its_queue() {
+    let mut s = pinned(4, 4, ALL_POLICIES);
+    let bell = s.world.semaphore(0);
+    let among = |allowed: &[usize], task| NewTask { allowed: Some(allowed.to_vec()), ..task };
+    let mut tasks = vec![
+        on(0, NewTask::new("rings", 0, Rings { bell, rang: true })),
+        among(&[1, 3], NewTask::new("answers", 1, Answers { bell, woke: false })),
+    ];
+    for process in 2..4 {
+        let bursts = Bursts { run_ns: 700 * US, sleep_ns: 300 * US, ran: false };
+        tasks.push(among(&[0, 2], NewTask::new("moves", process, bursts)));
+    }
+    let seen = finished(s, tasks, 4 * S);
+    let steals = seen.stats[2].counters[intf::VAWARE_DISPATCH_STEAL as usize];
+    assert!(steals > 10, "only {steals} tasks left its queue");
+    let wakes = seen.activity[1].spans[intf::VAWARE_SPAN_WAKE as usize].weights;
+    let (short, long) = wakes.split_at(5); // at 2^17 ns
+    assert!(short.iter().sum::<u32>() > 0);
+    assert_eq!(long.iter().sum::<u32>(), 0, "wake-ups took long by {wakes:?}");
+}
+
 #[test]
 fn what_runs_is_billed_to_the_vcpu_that_it_runs_on() {
     let mut s = pinned(2, 2, ALL_POLICIES);
