@@ -365,15 +365,18 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 }
 
 /*
- * Let @p wake on @cpu, this one, which is about to find its next task, while no other waits. Return
- * false if that is not so. Here come tasks that are woken as they go to sleep, and pinned ones.
+ * Let @p wake on @cpu, this one, which is about to find its next task, while no other waits or is
+ * on its way here. Return false if that is not so. Here come tasks that are woken as they go to
+ * sleep, and pinned ones. Two in the local queue are out of reach of idle vCPUs.
  */
 static bool wake_here(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 		      u64 enq_flags)
 {
 	if (v->run.class != VAWARE_CLASS_NONE || waiting_at(cpu, false) || is_best_effort(p) ||
-	    (u32)cpu != bpf_get_smp_processor_id() || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
+	    (u32)cpu != bpf_get_smp_processor_id() || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) ||
+	    (v->wakeup.claimed_ns && !is_pinned(p)))
 		return false;
+	scx_bpf_test_and_clear_cpu_idle(cpu);
 	begin_wait(p, t, cpu, v, now_unlocked_ns());
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_ALONE_NS, enq_flags);
 	count(VAWARE_PLACE_PREV_IDLE);
@@ -422,8 +425,9 @@ static bool unasked_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu,
 {
 	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED) ||
 	    __COMPAT_is_enq_cpu_selected(enq_flags) || is_pinned(p) ||
-	    (v->run.class == VAWARE_CLASS_NONE && !waiting_at(cpu, false)) || !any_idle() ||
-	    !to_idle(p, t, cpu, enq_flags))
+	    (v->run.class == VAWARE_CLASS_NONE && !waiting_at(cpu, false) &&
+	     !v->wakeup.claimed_ns) ||
+	    !any_idle() || !to_idle(p, t, cpu, enq_flags))
 		return false;
 	count(VAWARE_PLACE_OTHER_IDLE);
 	return true;
