@@ -102,7 +102,7 @@ __noinline int dispatch_steal(s32 cpu, u32 best_effort, u64 now)
 	return false;
 }
 
-/* The same if work waits at all. In line: a chain of calls is 8 functions at most before 6.13. */
+/* The same if work waits at all. In line: Linux 6.12 allows a chain of 8 functions. */
 static __always_inline bool steal(s32 cpu, u32 best_effort, u64 now)
 {
 	return !waiting_nowhere(best_effort) && dispatch_steal(cpu, best_effort, now);

@@ -365,16 +365,25 @@ static bool leave(struct task_struct *p, struct task_ctx *t, u64 enq_flags)
 }
 
 /*
- * Let @p wake on @cpu, this one, which is about to find its next task, while no other waits or is
- * on its way here. Return false if that is not so. Here come tasks that are woken as they go to
- * sleep, and pinned ones. Two in the local queue are out of reach of idle vCPUs.
+ * Return true if @p would be the next to run on @cpu: nothing runs or waits there, and no other is
+ * on its way, behind which @p waits if it may run elsewhere.
+ */
+static inline bool comes_next(const struct task_struct *p, s32 cpu, const struct vcpu_ctx *v)
+{
+	return v->run.class == VAWARE_CLASS_NONE && !waiting_at(cpu, false) &&
+	       (!v->wakeup.claimed_ns || is_pinned(p));
+}
+
+/*
+ * Let @p wake on @cpu, this one, which is about to find its next task, if that is @p. Return false
+ * if that is not so. Here come tasks that are woken as they go to sleep, and pinned ones. Two in
+ * the local queue would be out of reach of idle vCPUs.
  */
 static bool wake_here(struct task_struct *p, struct task_ctx *t, s32 cpu, struct vcpu_ctx *v,
 		      u64 enq_flags)
 {
-	if (v->run.class != VAWARE_CLASS_NONE || waiting_at(cpu, false) || is_best_effort(p) ||
-	    (u32)cpu != bpf_get_smp_processor_id() || scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL) ||
-	    (v->wakeup.claimed_ns && !is_pinned(p)))
+	if (!comes_next(p, cpu, v) || is_best_effort(p) || (u32)cpu != bpf_get_smp_processor_id() ||
+	    scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL))
 		return false;
 	scx_bpf_test_and_clear_cpu_idle(cpu);
 	begin_wait(p, t, cpu, v, now_unlocked_ns());
@@ -424,9 +433,7 @@ static bool unasked_to_idle(struct task_struct *p, struct task_ctx *t, s32 cpu,
 			    const struct vcpu_ctx *v, u64 enq_flags)
 {
 	if (!bpf_core_enum_value_exists(enum scx_enq_flags, SCX_ENQ_CPU_SELECTED) ||
-	    __COMPAT_is_enq_cpu_selected(enq_flags) || is_pinned(p) ||
-	    (v->run.class == VAWARE_CLASS_NONE && !waiting_at(cpu, false) &&
-	     !v->wakeup.claimed_ns) ||
+	    __COMPAT_is_enq_cpu_selected(enq_flags) || is_pinned(p) || comes_next(p, cpu, v) ||
 	    !any_idle() || !to_idle(p, t, cpu, enq_flags))
 		return false;
 	count(VAWARE_PLACE_OTHER_IDLE);

@@ -30,7 +30,11 @@ impl Program for Bursts {
 }
 
 fn on(vcpu: VcpuId, task: NewTask) -> NewTask {
-    NewTask { allowed: Some(vec![vcpu]), ..task }
+    among(&[vcpu], task)
+}
+
+fn among(vcpus: &[VcpuId], task: NewTask) -> NewTask {
+    NewTask { allowed: Some(vcpus.to_vec()), ..task }
 }
 
 #[test]
@@ -187,10 +191,7 @@ fn nobody_follows_an_interrupt_to_the_vcpu_that_it_came_to() {
         s.plan(n * 10 * MS + 5 * MS, Action::Packet { by: 0, semaphore });
     }
     let tasks = vec![
-        NewTask {
-            allowed: Some(vec![0]),
-            ..NewTask::new("hog", 0, Compute::new("work", 100 * US))
-        },
+        on(0, NewTask::new("hog", 0, Compute::new("work", 100 * US))),
         NewTask::new("server", 1, Server { semaphore, serves: false }),
     ];
     let late = finished(s, tasks, S).tallies["late"].clone();
@@ -248,10 +249,7 @@ fn nobody_follows_a_waker_to_a_vcpu_that_is_banned() {
     s.world.queues.push(Default::default());
     let semaphore = s.world.semaphore(0);
     let tasks = vec![
-        NewTask {
-            allowed: Some(vec![0]),
-            ..NewTask::new("waker", 0, Waker { semaphore, step: 0 })
-        },
+        on(0, NewTask::new("waker", 0, Waker { semaphore, step: 0 })),
         NewTask::new("woken", 1, Woken { semaphore, serves: false }),
     ];
     let late = finished(s, tasks, 2 * S).tallies["late"].clone();
@@ -318,7 +316,7 @@ fn who_is_woken_while_it_is_switched_out_finds_an_idle_vcpu_too() {
     let hog = Compute::new("work", 100 * US);
     let tasks = vec![
         NewTask::new("leaver", 0, Leaver { task: 0, semaphore, step: 0 }),
-        NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 1, hog) },
+        on(0, NewTask::new("hog", 1, hog)),
     ];
     let late = finished(s, tasks, S).tallies["late"].clone();
     assert!(late.count > 50, "{} packets were served", late.count);
@@ -339,11 +337,10 @@ fn who_is_changed_while_it_runs_has_not_slept() {
         };
         s.plan(n * 2 * MS, Action::Change { by: 1, change });
     }
-    let pinned_to_0 = |new| NewTask { allowed: Some(vec![0]), ..new };
     let hog = NewTask::new("hog", 0, Compute::new("work", 100 * US));
     let tasks: Vec<_> = std::iter::once(hog)
         .chain(timers::tasks("late", 1, 5300 * US, 1))
-        .map(pinned_to_0)
+        .map(|task| on(0, task))
         .collect();
     let late = finished(s, tasks, S).tallies["late"].clone();
     let mean_ns = late.sum / late.count.max(1);
@@ -433,27 +430,13 @@ impl Program for Rings {
     }
 }
 
-/// Computes for 5 us at each token.
-struct Answers {
-    bell: usize,
-    woke: bool,
-}
-
-impl Program for Answers {
-    fn next(&mut self, _: &mut Sim) -> Op {
-        self.woke = !self.woke;
-        if self.woke { Op::Down(self.bell) } else { Op::Compute(5 * US) }
-    }
-}
-
 #[test]
 fn who_wakes_a_vcpu_knows_the_time_though_others_take_from_its_queue() {
     let mut s = pinned(4, 4, ALL_POLICIES);
     let bell = s.world.semaphore(0);
-    let among = |allowed: &[usize], task| NewTask { allowed: Some(allowed.to_vec()), ..task };
     let mut tasks = vec![
         on(0, NewTask::new("rings", 0, Rings { bell, rang: true })),
-        among(&[1, 3], NewTask::new("answers", 1, Answers { bell, woke: false })),
+        among(&[1, 3], NewTask::new("answers", 1, Server { semaphore: bell, serves: false })),
     ];
     for process in 2..4 {
         let bursts = Bursts { run_ns: 700 * US, sleep_ns: 300 * US, ran: false };
@@ -476,7 +459,7 @@ fn what_runs_is_billed_to_the_vcpu_that_it_runs_on() {
         s.plan(n * MS, Action::Change { by: 1, change });
     }
     let hog = Compute::new("work", 100 * US);
-    let tasks = vec![NewTask { allowed: Some(vec![0]), ..NewTask::new("hog", 0, hog) }];
+    let tasks = vec![on(0, NewTask::new("hog", 0, hog))];
     let seen = finished(s, tasks, S);
     let billed_ns: Vec<u64> = seen.stats.iter().map(|of| of.run_ns.iter().sum()).collect();
     assert!(billed_ns[0] > S * 9 / 10, "{billed_ns:?}");
