@@ -9,6 +9,7 @@ u32 limit_ready;
 /* Variables, counted down: the verifier would follow each pass of a loop from a known number. */
 u32 limit_scan = LIMIT_SCAN;
 u32 limit_batch = LIMIT_BATCH;
+u32 limit_at_once = 1; /* set to nr_vcpus, which it knows as well */
 
 /* include/linux/sched/jobctl.h: a stop, or the freezer, waits for the task to get there. */
 #define JOBCTL_WANTED ((1UL << 17) | (1UL << 19) | (1UL << 20) | (1UL << 23))
@@ -19,6 +20,7 @@ int limit_init(u32 number)
 {
 	s32 err = scx_bpf_create_dsq(DSQ_BACKLOG | number, NUMA_NO_NODE);
 
+	limit_at_once = nr_vcpus;
 	return err == -EEXIST ? 0 : err; /* it outlives the cgroup that had the number before */
 }
 
@@ -124,11 +126,12 @@ static void limit_wake(struct task_struct *p, s32 cpu)
 
 /*
  * Move tasks from the backlog of cgroup @number to the queues of their vCPUs: as many as can run
- * soon, or, @over the limit, those that have to run all the same.
+ * at once, or, @over the limit, those that have to run all the same. More would not run in the
+ * order in which they were held: each vCPU begins with its own.
  */
 __noinline int limit_release(u32 number, bool over)
 {
-	u32 looks = limit_scan, releases = limit_batch;
+	u32 looks = limit_scan, releases = over ? limit_batch : limit_at_once;
 	struct task_struct *p;
 
 	bpf_rcu_read_lock(); /* the verifier takes the timer for a program that may sleep */
