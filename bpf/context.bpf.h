@@ -65,6 +65,7 @@ struct activity_ctx {
 struct wakeup_ctx {
 	u64 took_ns; /* its last wake-up, until it is in struct vaware_activity */
 	u32 count;
+	u32 ended;	 /* it has been woken, and has run nothing since */
 	u64 claimed_ns;	 /* another vCPU woke it, idle, at this time; 0: it has run since */
 	u64 expected_ns; /* its wake-up latency, as expected at expected_at_ns */
 	u64 expected_at_ns;

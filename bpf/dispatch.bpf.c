@@ -49,16 +49,23 @@ __noinline int dispatch_may_steal(s32 cpu, s32 victim, u32 best_effort, u64 now)
 	       !(v && rescue_leaves_to(victim, v, cpu, now));
 }
 
-/* Take what waits for @victim, if @cpu may. */
+/*
+ * Take what waits for @victim, if @cpu may. What waits for one that is being woken may be on its
+ * way to the queue: the hint stays.
+ */
 static bool steal_from(s32 victim, s32 cpu, u32 best_effort, u64 now)
 {
+	const struct vcpu_ctx *v;
+
 	if (!dispatch_may_steal(cpu, victim, best_effort, now))
 		return false;
 	if (scx_bpf_dsq_move_to_local(vcpu_dsq(victim, best_effort), 0)) {
 		count(VAWARE_DISPATCH_STEAL);
 		return true;
 	}
-	waiting_correct(victim, best_effort);
+	v = vcpu_ctx_of(victim);
+	if (v && !v->wakeup.claimed_ns)
+		waiting_correct(victim, best_effort);
 	return false;
 }
 

@@ -53,6 +53,20 @@ static void end_wait(const struct task_struct *p, struct task_ctx *t, struct vcp
 	}
 }
 
+/*
+ * Others wait for @cpu, which has just been woken. Idle vCPUs may have missed them: they were
+ * queued while this one had nothing that runs, and it is not the kernel that wakes another for
+ * them.
+ */
+static __always_inline void wake_for_those_behind(s32 cpu)
+{
+	struct task_struct *head = __COMPAT_scx_bpf_dsq_peek(vcpu_dsq(cpu, false));
+	s32 idle = head ? task_pick_idle(head) : -1;
+
+	if (idle >= 0)
+		kick(idle, SCX_KICK_IDLE);
+}
+
 void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -74,6 +88,9 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	 */
 	if ((v->in_turn && !is_rcu_reader(p)) || !waiting_at(cpu, false))
 		advance_vclock(v, t->vtime);
+	if (v->wakeup.ended && waiting_at(cpu, false))
+		wake_for_those_behind(cpu);
+	v->wakeup.ended = 0;
 	v->in_turn = 0;
 	v->yielded = 0;
 	v->run.class = task_class(p, t);

@@ -12,6 +12,7 @@ void wakeup_ended(struct vcpu_ctx *v, u64 now)
 	u64 sample_ns = time_delta(now, v->wakeup.claimed_ns);
 
 	v->wakeup.claimed_ns = 0;
+	v->wakeup.ended = 1;
 	v->bvs.timer_wakee_until_ns = 0;
 	wakeup_learn(v, sample_ns, now);
 	if (!(v->wakeup.count++ % WAKE_TYPICAL_EVERY))

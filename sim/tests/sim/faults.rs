@@ -465,3 +465,73 @@ fn what_runs_is_billed_to_the_vcpu_that_it_runs_on() {
     assert!(billed_ns[0] > S * 9 / 10, "{billed_ns:?}");
     assert_eq!(billed_ns[1], 0);
 }
+
+/// Where a worker waits: its queue of wake-up times, and its semaphore.
+#[derive(Clone, Copy)]
+struct Desk {
+    queue: usize,
+    semaphore: usize,
+}
+
+/// Wakes all workers, one after the other, and sleeps until each has answered.
+struct Boss {
+    desks: Vec<Desk>,
+    answers: usize,
+    step: usize,
+}
+
+impl Program for Boss {
+    fn next(&mut self, s: &mut Sim) -> Op {
+        let step = self.step % (2 * self.desks.len());
+        self.step += 1;
+        let Some(desk) = self.desks.get(step) else { return Op::Down(self.answers) };
+        s.world.queues[desk.queue].push_back(s.now);
+        Op::Up { semaphore: desk.semaphore, count: 1, sync: false }
+    }
+}
+
+/// Works when it is woken, and answers. The time from its wake-up on is tallied.
+struct Worker {
+    desk: Desk,
+    answers: usize,
+    step: usize,
+}
+
+impl Program for Worker {
+    fn next(&mut self, s: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 3 {
+            1 => Op::Down(self.desk.semaphore),
+            2 => {
+                if let Some(at) = s.world.queues[self.desk.queue].pop_front() {
+                    let waited_ns = s.now - at;
+                    s.tally(if waited_ns > 100 * US { "late" } else { "soon" }, waited_ns);
+                }
+                Op::Compute(20 * US + s.below(300 * US))
+            }
+            _ => Op::Up { semaphore: self.answers, count: 1, sync: false },
+        }
+    }
+}
+
+#[test]
+fn who_waits_for_a_vcpu_that_is_being_woken_is_seen_by_idle_ones() {
+    let mut s = pinned(4, 4, ALL_POLICIES);
+    s.world.warm_up_ns = 100 * MS;
+    let mut tasks = Vec::new();
+    for process in 0..2 {
+        let answers = s.world.semaphore(0);
+        let mut desks = Vec::new();
+        for _ in 0..2 {
+            let desk = Desk { queue: s.world.queues.len(), semaphore: s.world.semaphore(0) };
+            s.world.queues.push(Default::default());
+            tasks.push(NewTask::new("worker", process, Worker { desk, answers, step: 0 }));
+            desks.push(desk);
+        }
+        tasks.push(NewTask::new("boss", process, Boss { desks, answers, step: 0 }));
+    }
+    let tallies = finished(s, tasks, 2 * S).tallies;
+    let [soon, late] = ["soon", "late"].map(|kind| tallies.get(kind).map_or(0, |of| of.count));
+    // While the bosses sleep there is a vCPU for each worker.
+    assert!(soon > 1000 && late * 200 < soon, "{late} wake-ups were late, {soon} were not");
+}
