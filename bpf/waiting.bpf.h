@@ -4,8 +4,9 @@
  * not ask all queues.
  *
  * A hint. It is set before a task is queued, for that happens after the callback; it is cleared by
- * whoever finds the queue empty. A task that is queued at that moment is not advertised: until the
- * next tick of its own vCPU, which never goes by the hint.
+ * whoever finds the queue empty, except by a thief while its vCPU is being woken. A task that is
+ * queued at that moment is not advertised: until the next tick of its own vCPU, which never goes by
+ * the hint.
  */
 #ifndef VAWARE_WAITING_BPF_H
 #define VAWARE_WAITING_BPF_H

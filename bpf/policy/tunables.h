@@ -235,10 +235,9 @@
 #define RESCUE_AFTER_MAX_NS (2 * NS_PER_MS)
 
 /*
- * What others who can take the task have to save for what it costs, and how many wake-ups. On the
- * simulator, where locks and wake-ups are as cheap as on real machines, 50 us are as good and 1 ms
- * loses what four threads with barriers gain on 16 vCPUs of half a core. Under TCG a wake-up takes
- * 0.1 ms and with 0.5 ms the requests of an overcommitted VM take 1.7 times as long.
+ * What others who can take the task have to save for what it costs, and how many wake-ups. Found by
+ * experiment: by a fifth of it threads with barriers lose, by twice as much requests do (see
+ * docs/decisions.md).
  */
 #define REACH_WORTH_NS (500 * NS_PER_US)
 #define REACH_WORTH_WAKES 8
