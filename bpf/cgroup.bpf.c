@@ -100,7 +100,7 @@ static u32 cgroup_uses(const struct cgroup_ctx *g)
 
 	if (g->weight != WEIGHT_NICE_0)
 		uses |= CGROUPS_WEIGHED;
-	if (g->quota.quota_ns)
+	if (g->quota.quota_ns || g->held_ns) /* who is held when a limit goes is to be let go */
 		uses |= CGROUPS_LIMITED;
 	if (g->own_idle)
 		uses |= CGROUPS_IDLE;
@@ -124,6 +124,20 @@ static void cgroup_set(struct cgroup *cgrp)
 		return;
 	cgroup_read(g, now_unlocked_ns());
 	cgroup_changed(g);
+}
+
+/*
+ * Take over for @g, with @number, what comes from its parent @above. Of more limits in a row than
+ * are looked at, the outer ones count: they are not those of whom they limit.
+ */
+static void cgroup_inherit(struct cgroup_ctx *g, const struct cgroup_ctx *above, u32 number)
+{
+	bool limits = g->quota.quota_ns && above->limits < CGROUP_LEVELS;
+
+	g->above = above->limiter;
+	g->limiter = limits ? number : above->limiter;
+	g->limits = above->limits + limits;
+	g->idle = g->own_idle || above->idle;
 }
 
 /* Begin to add up what the tasks of @cgrp meet. */
@@ -165,9 +179,7 @@ static u32 cgroup_take_entry(const struct cgroup *cgrp, u32 parent)
 	g->children_active = g->active_1024 = 0;
 	g->quota = (struct cgroup_quota){};
 	cgroup_read(g, now_unlocked_ns());
-	g->above = above->limiter;
-	g->limiter = g->quota.quota_ns ? number : g->above;
-	g->idle = g->own_idle || above->idle;
+	cgroup_inherit(g, above, number);
 	g->used = 1;
 	if (cgroups_end <= number)
 		cgroups_end = number + 1;
@@ -363,9 +375,7 @@ __noinline int cgroup_visit(u32 number, struct cgroup_pass *pass)
 		cgroup_read(g, pass->now);
 	if (number) {
 		pass->in_use |= cgroup_uses(g);
-		g->above = above->limiter;
-		g->limiter = g->quota.quota_ns ? number : g->above;
-		g->idle = g->own_idle || above->idle;
+		cgroup_inherit(g, above, number);
 	}
 	if (!cgroups_in_use)
 		return 0;

@@ -33,6 +33,7 @@ struct cgroup_ctx {
 	u32 idle;    /* itself, or one above */
 	u32 limiter; /* number of the nearest one with a limit, itself or above; 0: none */
 	u32 above;   /* the same without itself */
+	u32 limits;  /* how many limits it is below, its own among them */
 	u32 parent;
 
 	/* Written by wake-ups and sleeps. */

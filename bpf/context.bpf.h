@@ -155,6 +155,7 @@ struct cgroup_task {
 	u64 held_ns;	/* since when a limit holds it; 0: none does */
 	u64 utime_ns;	/* its time in user mode at the last look */
 	u32 unlocked;	/* value of cgroups_epoch if it has no lock of the kernel; else 0 */
+	u32 kernel_ticks; /* so many ticks in a row found it in kernel mode */
 };
 
 /* One task. Written by the vCPU that holds its runqueue lock. */

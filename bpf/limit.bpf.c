@@ -14,7 +14,9 @@ u32 limit_at_once = 1; /* set to nr_vcpus, which it knows as well */
 /* include/linux/sched/jobctl.h: a stop, or the freezer, waits for the task to get there. */
 #define JOBCTL_WANTED ((1UL << 17) | (1UL << 19) | (1UL << 20) | (1UL << 23))
 
+/* Of one that is killed, or stopped by a tracer. */
 #define SIGKILL_BIT (1UL << 8)
+#define SIGSTOP_BIT (1UL << 18)
 
 int limit_init(u32 number)
 {
@@ -62,15 +64,23 @@ __noinline int limit_owe(const struct cgroup_task *c, struct limit_vcpu *l, u64 
 }
 
 /*
+ * Return true if a task may have a lock of the kernel. While no cgroup has anything nobody notes
+ * that: a note from before tells nothing.
+ */
+static bool limit_may_lock(const struct cgroup_task *c)
+{
+	return c->unlocked != cgroups_epoch && c->kernel_ticks < LIMIT_KERNEL_TICKS;
+}
+
+/*
  * Return true if @p is not held now: others wait for it, or may wait for a lock of the kernel that
- * it has, or it is about to stop by itself. While no cgroup has anything nobody notes who may have
- * a lock: a note from before tells nothing.
+ * it has, or it is about to stop by itself. One that is traced runs as others do until it stops.
  */
 static bool limit_exempts(const struct task_struct *p, const struct task_ctx *t)
 {
-	return t->cgroup.unlocked != cgroups_epoch || (p->flags & (PF_EXITING | PF_KTHREAD)) ||
-	       p->ptrace || (p->jobctl & JOBCTL_WANTED) ||
-	       (p->pending.signal.sig[0] & SIGKILL_BIT) || is_rcu_reader(p);
+	return limit_may_lock(&t->cgroup) || (p->flags & (PF_EXITING | PF_KTHREAD)) ||
+	       (p->jobctl & JOBCTL_WANTED) ||
+	       (p->pending.signal.sig[0] & (SIGKILL_BIT | SIGSTOP_BIT)) || is_rcu_reader(p);
 }
 
 /*
@@ -125,6 +135,25 @@ static void limit_wake(struct task_struct *p, s32 cpu)
 }
 
 /*
+ * Return true if @p, held, runs though its limit is used up. One that has been held for long runs
+ * for a moment, and goes to the end of the backlog: else it would be the first again, and who is
+ * beyond LIMIT_SCAN never looked at.
+ */
+static bool limit_lets_go(const struct task_struct *p, struct task_ctx *t)
+{
+	u64 now;
+
+	if (limit_exempts(p, t))
+		return true;
+	if (waited_ns(p) < LIMIT_AGED_NS)
+		return false;
+	now = now_unlocked_ns();
+	cgroup_met(&t->cgroup, 0, time_delta(now, t->cgroup.held_ns), 0);
+	t->cgroup.held_ns = now;
+	return true;
+}
+
+/*
  * Move tasks from the backlog of cgroup @number to the queues of their vCPUs: as many as can run
  * at once, or, @over the limit, those that have to run all the same. More would not run in the
  * order in which they were held: each vCPU begins with its own.
@@ -138,12 +167,12 @@ __noinline int limit_release(u32 number, bool over)
 	bpf_for_each (scx_dsq, p, DSQ_BACKLOG | number, 0) {
 		s32 cpu = scx_bpf_task_cpu(p);
 		const struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-		const struct task_ctx *t = task_ctx_of(p);
+		struct task_ctx *t = task_ctx_of(p);
 		bool best_effort = is_best_effort(p);
 
 		if (!looks-- || !releases)
 			break;
-		if (!v || !t || (over && !limit_exempts(p, t) && waited_ns(p) < LIMIT_AGED_NS))
+		if (!v || !t || (over && !limit_lets_go(p, t)))
 			continue;
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
 					   vtime_deadline(v->vclock, task_weight(p, t), SLICE_NS));

@@ -86,7 +86,10 @@ static inline void limit_run(struct task_struct *p, struct task_ctx *t, s32 cpu,
  */
 static inline bool limit_tick(struct task_struct *p, struct task_ctx *t)
 {
-	t->cgroup.unlocked = p->utime != t->cgroup.utime_ns ? cgroups_epoch : 0;
+	bool user = p->utime != t->cgroup.utime_ns;
+
+	t->cgroup.unlocked = user ? cgroups_epoch : 0;
+	t->cgroup.kernel_ticks = user ? 0 : t->cgroup.kernel_ticks + 1;
 	t->cgroup.utime_ns = p->utime;
 	if (limit_holds(p))
 		return true;
@@ -98,6 +101,7 @@ static inline bool limit_tick(struct task_struct *p, struct task_ctx *t)
 static inline void limit_sleep(const struct task_struct *p, struct task_ctx *t)
 {
 	t->cgroup.unlocked = p->__state & TASK_UNINTERRUPTIBLE ? 0 : cgroups_epoch;
+	t->cgroup.kernel_ticks = 0;
 }
 
 /* Take a task that was held; there is nothing else to run. */

@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
 VCPUS = 4
 SHAPE = "honest"  # so that what a cgroup is due is known
 MEASURE_S = 4
-TICK_S = 0.004
+LIMITS_MAX = 16  # of a chain of cgroups
 HEAVY = {"a": 6000, "b": 3000, "c": 2000, "d": 1000}
 
 
@@ -94,8 +94,25 @@ def test_limits_hold(vm, percent, when):
 
 
 def test_limits_go(vm):
-    got = used(vm, "a:max=10000/100000,spin=4,later.max=max/100000")
+    """With more tasks than are let go at once, none of which ever sleeps."""
+    got = used(vm, f"a:max=10000/100000,spin={3 * VCPUS},later.max=max/100000")
     assert got["a"] > 3.9, got
+    assert got["waited_s"] < 1.5, got  # it includes the time before the limit went
+
+
+@pytest.mark.parametrize("escape", ["spin=1,traced=1", "read=1"], ids=["traced", "in-kernel"])
+def test_no_task_escapes_a_limit(vm, escape):
+    """Neither one with a tracer that does nothing, nor one that only makes system calls."""
+    got = used(vm, f"a:max=10000/100000,{escape}")
+    assert got["a"] == pytest.approx(0.1, abs=0.02), got
+
+
+def test_limits_below_do_not_lift_those_above(vm):
+    """More levels with limits than are looked at; a limit may be higher than that of its parent."""
+    levels = ["a/" + "/".join(map(str, range(n))) for n in range(1, LIMITS_MAX + 2)]
+    below = [f"{level}:max=1000000/1000000" for level in levels]
+    got = used(vm, "a:max=10000/100000", *below[:-1], below[-1] + ",spin=2")
+    assert got["a"] == pytest.approx(0.1, abs=0.01), got
 
 
 def test_limits_of_all_levels_hold(vm):
@@ -114,6 +131,25 @@ def test_many_tasks_below_a_small_limit_are_no_stall(vm):
     got = used(vm, "a:max=1000/100000,spin=300", "b:spin=2", seconds=12)
     assert got["a"] < 0.03, got
     assert got["b"] > 1.9, got
+
+
+@pytest.mark.long
+def test_more_tasks_below_a_small_limit_than_are_searched_are_no_stall(vm):
+    """For longer than the kernel's watchdog waits; the fixture looks for complaints."""
+    used(vm, "a:spin=1300,together=1,later.max=1000/100000", seconds=36)
+
+
+def test_a_vcpu_goes_offline_though_a_limit_holds_its_tasks(vm):
+    groups = "a:max=1000/100000,pin=3,spin=2"
+    online = "/sys/devices/system/cpu/cpu3/online"
+    done = vm.run(
+        f"{tool('cgroups.py', 4, groups)} & sleep 3; date +%s.%N; echo 0 >{online}; date +%s.%N;"
+        f"echo 1 >{online}; wait",
+        LIMIT_S,
+    )
+    assert done.rc == 0, done.output
+    began_s, ended_s = map(float, done.output.splitlines()[:2])
+    assert ended_s - began_s < 2, done.output
 
 
 def test_tasks_below_a_small_limit_take_turns(vm):

@@ -45,6 +45,12 @@
 /* A task that is held by a limit runs for a moment now and then: a third of the watchdog's time. */
 #define LIMIT_AGED_NS (10 * NS_PER_S)
 
+/*
+ * Ticks in a row in kernel mode from which on a task counts as without locks: what it does there is
+ * its work, as in dd. Linux up to 6.17 asks for none.
+ */
+#define LIMIT_KERNEL_TICKS 10
+
 /* Tasks that the backlog of a limit is searched for, and that it gives back, at a time. */
 #define LIMIT_SCAN 1024
 #define LIMIT_BATCH 64

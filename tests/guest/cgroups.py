@@ -9,10 +9,15 @@ used for SECONDS, and as "waited_s" how long at most a task that computes was ke
     later.KEY                       the same, when its tasks run already
     spin                            tasks that compute
     nap                             tasks that compute 2 ms and sleep 2 ms
+    read                            tasks that read zeros, all their time in the kernel
+    traced                          its tasks are, by one who does nothing
+    pin                             its tasks may run on this vCPU only
+    together                        its tasks begin when all have been started, and limits written
 
 A nested cgroup comes after the one that it is in. All are gone in the end.
 """
 
+import ctypes
 import json
 import mmap
 import os
@@ -26,6 +31,9 @@ ROOT = Path("/sys/fs/cgroup")
 SETTLED_S = 1
 JOIN_S = 20
 NAP_S = 0.002
+READ_BYTES = 64 << 20
+PTRACE_TRACEME = 0
+KINDS = ("spin", "nap", "read")
 SEEN = struct.Struct("dd")
 
 
@@ -35,26 +43,58 @@ def used_s(folder: Path) -> float:
     return int(stat["usage_usec"]) / 1e6
 
 
-def work(naps: bool, ran: mmap.mmap, slot: int) -> None:
-    """Compute for ever, with or without sleeps; note when that was last and its longest gap."""
+def read_zeros() -> None:
+    """Read zeros for ever, in calls that take long."""
+    into = memoryview(mmap.mmap(-1, READ_BYTES))
+    with open("/dev/zero", "rb", buffering=0) as zeros:
+        while True:
+            zeros.readinto(into)
+
+
+def work(kind: str, ran: mmap.mmap, slot: int) -> None:
+    """Work for ever, with or without sleeps; note when that was last and its longest gap."""
+    if kind == "read":
+        read_zeros()
     last, longest = time.monotonic(), 0.0
     while True:
         now = time.monotonic()
         longest, last = max(longest, now - last), now
         SEEN.pack_into(ran, slot * SEEN.size, last, longest)
-        if naps:
+        if kind == "nap":
             until = time.thread_time() + NAP_S
             while time.thread_time() < until:
                 pass
             time.sleep(NAP_S)
 
 
-def start(folder: Path, naps: bool, ran: mmap.mmap, slot: int) -> int:
+class Gate:
+    """Tasks wait at it until it opens."""
+
+    def __init__(self) -> None:
+        self.shut, self.held = os.pipe()
+
+    def wait(self) -> None:
+        os.close(self.held)
+        os.read(self.shut, 1)
+
+    def open(self) -> None:
+        os.close(self.held)
+
+
+def start(
+    folder: Path, settings: dict[str, str], kind: str, ran: mmap.mmap, slot: int, gate: Gate
+) -> int:
     """Start a task in a cgroup; returns its process id."""
     pid = os.fork()
     if not pid:
+        if "pin" in settings:
+            os.sched_setaffinity(0, {int(settings["pin"])})
         (folder / "cgroup.procs").write_text("0")
-        work(naps, ran, slot)
+        if "together" in settings:
+            gate.wait()
+        if "traced" in settings:
+            ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, None, None)
+        work(kind, ran, slot)
     return pid
 
 
@@ -79,6 +119,7 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
     """The vCPUs that each group used."""
     tasks: list[int] = []
     ran = mmap.mmap(-1, mmap.PAGESIZE * 16)
+    gate = Gate()
     try:
         for path, settings in groups.items():
             folder = ROOT / path
@@ -86,12 +127,13 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
             (folder.parent / "cgroup.subtree_control").write_text("+cpu")
             write(folder, settings, "")
         for path, settings in groups.items():
-            for kind in ("spin", "nap"):
+            for kind in KINDS:
                 for _ in range(int(settings.get(kind, 0))):
-                    tasks.append(start(ROOT / path, kind == "nap", ran, len(tasks)))
+                    tasks.append(start(ROOT / path, settings, kind, ran, len(tasks), gate))
         wait_until_joined(groups, len(tasks))
         for path, settings in groups.items():
             write(ROOT / path, settings, "later.")
+        gate.open()
         time.sleep(SETTLED_S)
         before, began_s = {path: used_s(ROOT / path) for path in groups}, time.monotonic()
         time.sleep(seconds)
