@@ -28,7 +28,7 @@ void BPF_STRUCT_OPS(vaware_disable, struct task_struct *p)
 		cgroup_uncount(t);
 }
 
-/* A task joins, by fork or by a change of its policy: neither ahead of the others nor behind. */
+/* A task joins, by fork or by a change of its policy. */
 void BPF_STRUCT_OPS(vaware_enable, struct task_struct *p)
 {
 	s32 cpu = scx_bpf_task_cpu(p);
@@ -37,7 +37,7 @@ void BPF_STRUCT_OPS(vaware_enable, struct task_struct *p)
 
 	if (!v || !t)
 		return;
-	t->vtime = v->vclock;
+	t->vtime = v->vclock + vtime_of_run(JOIN_DEBIT_NS, task_weight(p, t));
 	t->vcpu = cpu;
 	t->cgroup.utime_ns = p->utime; /* its ticks were not seen */
 }
@@ -52,11 +52,12 @@ void BPF_STRUCT_OPS(vaware_cpu_online, s32 cpu)
 
 /*
  * A task of a higher class takes @cpu, for as long as it likes. What waits in the local queue, the
- * task that ran among it, is out of reach there: queue it anew. The stopper is gone at once.
+ * task that ran among it, is out of reach there: queue it anew. The stopper is gone at once. For
+ * the kernel's own scheduler, above this one with --partial, there is no reason of its own.
  */
 void BPF_STRUCT_OPS(vaware_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
-	if (args->reason == SCX_CPU_PREEMPT_RT || args->reason == SCX_CPU_PREEMPT_DL)
+	if (args->reason != SCX_CPU_PREEMPT_STOP)
 		scx_bpf_reenqueue_local();
 }
 

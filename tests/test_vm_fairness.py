@@ -43,6 +43,12 @@ def test_equal_tasks_share_a_vcpu_that_is_stopped_half_of_the_time(scheduler, st
     assert overtaken_s < LONG_STOP_S / 3, tasks
 
 
+def test_a_chain_of_forks_does_not_take_all(scheduler):
+    done = scheduler.vm.run(tool("fork_chain.py", 1, MEASURE_S), MEASURE_S + LIMIT_S)
+    assert done.rc == 0, done.output
+    assert float(done.output) > 0.2, done.output  # a half would be fair
+
+
 def test_affinity_is_never_broken(scheduler):
     done = scheduler.vm.run(tool("masks.py", MEASURE_S), MEASURE_S + LIMIT_S)
     assert done.rc == 0, done.output

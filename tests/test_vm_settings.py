@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels
+from guest_scheduler import DEFAULT_KERNEL, GuestScheduler, on_kernels, spin
 from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
@@ -42,3 +42,10 @@ def test_partial_mode_takes_only_tasks_that_ask_for_it(guest):
         spun = guest.run(spinners.command(2, "vcpu=1", "policy=ext"))
         assert spun.rc == 0, spun.output
         assert all(task["turns"] for task in json.loads(spun.output.splitlines()[-1]))
+
+
+def test_a_task_in_partial_mode_leaves_a_vcpu_that_the_kernels_scheduler_takes(guest):
+    """Other vCPUs are idle. It may wait for a second at first, as the wait bound allows."""
+    with GuestScheduler(guest, "--partial"):
+        asked, other = spin(guest, "vcpu=1,free,policy=ext", "vcpu=1", seconds=3)
+    assert asked["turns"] > 0.5 * other["turns"], (asked, other)

@@ -85,6 +85,12 @@
  */
 #define AHEAD_MAX_NS (SLICE_ALONE_NS + SLICE_NS)
 
+/*
+ * Run time by which a task that joins is behind. Without it one that computes, forks and ends would
+ * always be ahead, in its child, of those that wait. EEVDF lets new tasks begin with half a slice.
+ */
+#define JOIN_DEBIT_NS (SLICE_NS / 2)
+
 /* Virtual time that a timer wakee may lag behind its queue: its bonus when it wakes. */
 #define LAG_MAX_NS SLICE_NS
 

@@ -240,6 +240,7 @@ struct scx_cpu_acquire_args {
 enum scx_cpu_preempt_reason {
 	SCX_CPU_PREEMPT_RT,
 	SCX_CPU_PREEMPT_DL,
+	SCX_CPU_PREEMPT_STOP,
 };
 
 struct scx_cpu_release_args {
