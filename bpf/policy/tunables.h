@@ -123,7 +123,7 @@
 /* Empty queues that the search for overdue tasks passes by at a time. */
 #define OVERDUE_SKIP 16
 
-/* Tasks that the search for overdue ones looks at, from the tail of a queue. */
+/* Tasks that the search for overdue ones looks at, from the head or the tail of a queue. */
 #define OVERDUE_SCAN 64
 
 /* A wait for a spinlock that is worth counting: its holder was stopped. */

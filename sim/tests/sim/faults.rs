@@ -4,7 +4,7 @@
 use hints::VcpuFacts;
 use intf::ALL_POLICIES;
 use sim::guest::attrs::Change;
-use sim::guest::task::{NewTask, TaskId};
+use sim::guest::task::{NewTask, Policy, TaskId};
 use sim::guest::vcpu::VcpuId;
 use sim::host::Load;
 use sim::script::Action;
@@ -534,4 +534,49 @@ fn who_waits_for_a_vcpu_that_is_being_woken_is_seen_by_idle_ones() {
     let [soon, late] = ["soon", "late"].map(|kind| tallies.get(kind).map_or(0, |of| of.count));
     // While the bosses sleep there is a vCPU for each worker.
     assert!(soon > 1000 && late * 200 < soon, "{late} wake-ups were late, {soon} were not");
+}
+
+#[test]
+fn all_of_many_best_effort_tasks_have_their_turn() {
+    let mut tasks = compute(1, MS);
+    let light =
+        |n| NewTask { policy: Policy::Idle, ..NewTask::new("light", n, Compute::new("light", MS)) };
+    tasks.extend((1..300).map(light));
+    for (name, counts) in finished(pinned(1, 1, ALL_POLICIES), tasks, 8 * S).tasks {
+        assert!(counts.work_ns > 0, "a task of {name} never ran");
+    }
+}
+
+/// One of two that hand over to each other: each wakes the other one and waits.
+struct HandsOver {
+    mine: usize,
+    other: usize,
+    step: usize,
+}
+
+impl Program for HandsOver {
+    fn next(&mut self, _: &mut Sim) -> Op {
+        self.step += 1;
+        match self.step % 3 {
+            1 => Op::Down(self.mine),
+            2 => Op::Compute(10 * US),
+            _ => Op::Up { semaphore: self.other, count: 1, sync: true },
+        }
+    }
+}
+
+#[test]
+fn two_that_hand_over_to_each_other_do_not_starve_a_best_effort_task() {
+    let mut s = pinned(2, 2, ALL_POLICIES);
+    s.world.warm_up_ns = 0;
+    let (a, b) = (s.world.semaphore(1), s.world.semaphore(0));
+    let mut tasks = vec![
+        on(1, NewTask::new("hog", 1, Compute::new("work", MS))),
+        NewTask::new("pair", 2, HandsOver { mine: a, other: b, step: 0 }),
+        NewTask::new("pair", 2, HandsOver { mine: b, other: a, step: 0 }),
+    ];
+    let light = NewTask::new("light", 3, Compute::new("light", MS));
+    tasks.push(on(0, NewTask { policy: Policy::Idle, ..light }));
+    let light_ns = finished(s, tasks, 4 * S).tallies["light"].sum;
+    assert!(light_ns > 0, "it never ran");
 }
