@@ -199,13 +199,19 @@ void BPF_STRUCT_OPS(vaware_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	u64 now = now_ns();
-	bool expects;
+	bool expects, here;
 
 	if (!v)
 		return;
 	wakeup_end(v, now);
 	expects = ivh_answer_source(v, now);
-	if (overdue_dispatch(cpu, v, now) || rescue_take_over(v) || balance_pull(cpu, v, now))
+	/*
+	 * For a sibling, where the kernel schedules by cores: to move a task into its local queue
+	 * by ourselves would take the lock of a core that is held.
+	 */
+	here = cpu == bpf_get_smp_processor_id();
+	if ((here && overdue_dispatch(cpu, v, now)) || rescue_take_over(v) ||
+	    (here && balance_pull(cpu, v, now)))
 		return;
 	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) && !limit_holds(prev)) {
 		if (dispatch_leaves(prev, cpu, now)) {
