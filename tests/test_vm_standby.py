@@ -22,6 +22,7 @@ from vlab import Handle, Vm
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 SWITCH = "/run/disable"  # in the guest
 RECORD = "/run/vaware-record"
+ONLINE = "/sys/devices/system/cpu/cpu3/online"
 HEALTH = "curl -s -o /dev/null -w '%{http_code}' localhost:9817/healthz"
 HARMLESS = f'kill_switch = "{SWITCH}"\nprobe_budget_percent = 0.5\n'
 
@@ -74,7 +75,8 @@ def test_the_kill_switch_brings_the_kernels_scheduler_back_within_a_second(guest
         assert sched_ext(guest).state == "disabled"
         assert published(guest, standby("kill_switch")) == 1
         assert f"remove {SWITCH}" in scheduler.output
-        assert guest.run(f"rm {SWITCH}", LIMIT_S).rc == 0
+        replug = f"echo 0 >{ONLINE}; echo 1 >{ONLINE}; rm {SWITCH}"
+        assert guest.run(replug, LIMIT_S).rc == 0
         wait_until(guest, lambda: sched_ext(guest).state == "enabled", "the second load")
         assert guest.run(f"touch {SWITCH}; sleep 1", LIMIT_S).rc == 0
         # With the switch on it ends as asked, too.

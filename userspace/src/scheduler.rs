@@ -41,7 +41,7 @@ const STATE_LIMIT: Duration = Duration::from_secs(10);
 /// How the scheduler ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum End {
-    /// The kernel asks to load it again, for example because a vCPU came or went during the load.
+    /// The kernel asks to load it again.
     Restart,
     /// A watchdog of the kernel ended it: a task, a vCPU or RCU had to wait for too long.
     Stalled(String),
@@ -222,6 +222,9 @@ impl<'a> Scheduler<'a> {
         if config.partial {
             ops.flags |= *SCX_OPS_SWITCH_PARTIAL;
         }
+        // Not compared: it is frozen with the first attachment, and old after the next hotplug. From
+        // vaware_init until callbacks tell of hotplug the kernel has none.
+        ops.hotplug_seq = 0;
         // Each where the running kernel's ops have a place for it.
         macro_rules! optional {
             ($($callback:ident: $program:ident),*) => {
