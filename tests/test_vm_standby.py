@@ -92,6 +92,12 @@ def test_ejections_end_with_no_scheduler_until_the_record_is_taken_away(guest):
     assert value(page, "scx_vaware_ejections_total") == 2
     assert guest.run(HEALTH, LIMIT_S).output == "503"
     assert f"remove {RECORD}/ejections" in daemon.output
+    # Whoever gives up this scheduler rolls that out to nodes that have ejected it, too.
+    reload(guest, daemon, "ejections_max = 2\nmonitor_only = true")
+    wait_until(guest, lambda: published(guest, standby("monitor_only")) == 1, "the other reason")
+    assert guest.run(HEALTH, LIMIT_S).output == "200"
+    reload(guest, daemon, "ejections_max = 2")
+    wait_until(guest, lambda: guest.run(HEALTH, LIMIT_S).output == "503", "the first reason")
     assert guest.run(f"rm {RECORD}/ejections", LIMIT_S).rc == 0
     wait_until(guest, lambda: sched_ext(guest).state == "enabled", "the load")
     end(guest, daemon)

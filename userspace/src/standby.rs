@@ -9,10 +9,11 @@ use crate::ejections::Ejections;
 pub enum Standby {
     /// The kill switch is on: its file is there.
     KillSwitch,
+    /// The configuration asks for it. Before ejections, for a node with those is not well, and would
+    /// stop the roll-out that gives up the scheduler.
+    MonitorOnly,
     /// The kernel has ejected the scheduler too often since boot.
     Ejected,
-    /// The configuration asks for it.
-    MonitorOnly,
     /// Its time in a roll-out has not come yet.
     Delayed,
     /// The VM was better off without it.
@@ -24,8 +25,8 @@ pub enum Standby {
 impl Standby {
     pub const ALL: [Self; 6] = [
         Self::KillSwitch,
-        Self::Ejected,
         Self::MonitorOnly,
+        Self::Ejected,
         Self::Delayed,
         Self::Worse,
         Self::Compared,
@@ -37,10 +38,10 @@ impl Standby {
         // A link that leads nowhere counts, too.
         if config.kill_switch.symlink_metadata().is_ok() {
             Some(Self::KillSwitch)
-        } else if ejections >= config.ejections_max {
-            Some(Self::Ejected)
         } else if config.monitor_only {
             Some(Self::MonitorOnly)
+        } else if ejections >= config.ejections_max {
+            Some(Self::Ejected)
         } else {
             delayed.then_some(Self::Delayed)
         }
@@ -115,9 +116,9 @@ mod tests {
         let limit = config.ejections_max;
         assert_eq!(Standby::reason(&config, limit - 1, false), None);
         assert_eq!(Standby::reason(&config, 0, true), Some(Standby::Delayed));
+        assert_eq!(Standby::reason(&config, limit, true), Some(Standby::Ejected));
         let monitor = Config { monitor_only: true, ..config };
-        assert_eq!(Standby::reason(&monitor, 0, true), Some(Standby::MonitorOnly));
-        assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::Ejected));
+        assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::MonitorOnly));
         fs::write(&monitor.kill_switch, "")?;
         assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::KillSwitch));
         fs::remove_file(&monitor.kill_switch)
@@ -128,8 +129,8 @@ mod tests {
         let config = Config { kill_switch: PathBuf::from("/x/y"), ..config() };
         for (reason, way_out) in Standby::ALL.into_iter().zip([
             "remove /x/y",
-            "remove ",
             "to false",
+            "remove ",
             "start_jitter_s = 0",
             "percent = 0",
             "percent = 0",
