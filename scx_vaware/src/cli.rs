@@ -231,7 +231,7 @@ mod tests {
             Failure::Busy(why()),
             Failure::Permission(why()),
             Failure::Config(why()),
-            Failure::Ejected(why()),
+            Failure::Ejected { why: why(), report: why() },
             Failure::Dismissed(why()),
             Failure::Other(anyhow::anyhow!("")),
         ];

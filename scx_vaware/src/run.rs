@@ -138,6 +138,10 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
         deadline: None,
     };
     let ended = daemon.stay_loaded();
+    if let Err(Failure::Ejected { report, .. }) = &ended {
+        daemon.ejections.add();
+        daemon.outputs.tell(Priority::Error, &format!("the kernel's report:\n{report}"));
+    }
     daemon.put_back();
     daemon.outputs.close();
     ended
@@ -176,12 +180,7 @@ impl Daemon<'_> {
             self.put_back();
             let Some(cause) = self.cause_to_go_on(&end) else {
                 self.telemetry.stopping();
-                if matches!(end, End::Stalled(_) | End::Ejected(_)) {
-                    self.ejections.add();
-                    let report = format!("the kernel's report:\n{}", scheduler.report());
-                    self.outputs.tell(Priority::Error, &report);
-                }
-                return end.into_failure().map_or(Ok(()), Err);
+                return scheduler.failure(end).map_or(Ok(()), Err);
             };
             self.telemetry.restarting(cause);
             let delay = self.loads.ended(Instant::now());

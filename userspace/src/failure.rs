@@ -19,9 +19,10 @@ pub enum Failure {
     /// A configuration or argument is wrong.
     #[error("{0}")]
     Config(String),
-    /// The kernel ended the scheduler while it ran: a fault, or a task that waited for too long.
-    #[error("{0}")]
-    Ejected(String),
+    /// The kernel ended the scheduler while it ran or was enabled: a fault, or a task that waited
+    /// for too long. With the kernel's report of the state in which it did.
+    #[error("{why}")]
+    Ejected { why: String, report: String },
     /// An operator ended the scheduler from outside: it is to stay down.
     #[error("{0}")]
     Dismissed(String),
@@ -40,7 +41,7 @@ impl Failure {
             Self::Busy(_) => 75,
             Self::Permission(_) => 77,
             Self::Config(_) => 78,
-            Self::Ejected(_) => 86,
+            Self::Ejected { .. } => 86,
             Self::Dismissed(_) => 87,
         }
     }

@@ -51,17 +51,6 @@ pub enum End {
     Dismissed(String),
 }
 
-impl End {
-    /// As the failure of a program that was to go on; `None` for a restart.
-    pub fn into_failure(self) -> Option<Failure> {
-        match self {
-            Self::Restart => None,
-            Self::Stalled(why) | Self::Ejected(why) => Some(Failure::Ejected(why)),
-            Self::Dismissed(why) => Some(Failure::Dismissed(why)),
-        }
-    }
-}
-
 /// A loaded scheduler. Dropping it detaches it.
 pub struct Scheduler<'a> {
     skel: BpfSkel<'a>,
@@ -116,7 +105,7 @@ impl<'a> Scheduler<'a> {
         if kernel::wait_for_state("enabled", STATE_LIMIT) {
             return Ok(());
         }
-        Err(self.end().and_then(End::into_failure).unwrap_or_else(|| {
+        Err(self.end().and_then(|end| self.failure(end)).unwrap_or_else(|| {
             anyhow!("the kernel did not enable the scheduler; see dmesg").into()
         }))
     }
@@ -494,8 +483,19 @@ impl<'a> Scheduler<'a> {
         Some(if stalled { End::Stalled(why) } else { End::Ejected(why) })
     }
 
+    /// This end as the failure of a program that was to go on; `None` for a restart.
+    pub fn failure(&self, end: End) -> Option<Failure> {
+        match end {
+            End::Restart => None,
+            End::Stalled(why) | End::Ejected(why) => {
+                Some(Failure::Ejected { why, report: self.report() })
+            }
+            End::Dismissed(why) => Some(Failure::Dismissed(why)),
+        }
+    }
+
     /// The kernel's report of the state in which it ejected the scheduler; empty if there is none.
-    pub fn report(&self) -> String {
+    fn report(&self) -> String {
         let Ok(dump) = scx_utils::UEI_DUMP_PTR_MUTEX.lock() else { return String::new() };
         if dump.ptr.is_null() {
             return String::new();
