@@ -56,6 +56,15 @@ def test_every_alert_is_in_the_operators_table():
     assert sorted(table) == sorted(alerts)
 
 
+def test_the_exit_codes_after_which_the_unit_stays_down_are_those_of_the_page():
+    unit = (REPO / "deploy/scx_vaware.service").read_text()
+    codes = re.search(r"^RestartPreventExitStatus=(.*)$", unit, re.MULTILINE)[1].split()
+    page = (REPO / "docs/operations.md").read_text()
+    told = re.search(r"not after exit codes ([\d, and]+)\.", page)[1]
+    assert codes == re.findall(r"\d+", told)
+    assert "73" not in codes, "who takes the port for some seconds would keep the scheduler away"
+
+
 def test_the_layout_names_every_folder_and_no_other():
     page = (REPO / "CONTRIBUTING.md").read_text()
     named = re.findall(r"^\| `([\w./]+)/` \|", page, re.MULTILINE)

@@ -2,11 +2,14 @@
 """What the daemon has changed in /sys is as it was before: at its end, and after it was killed."""
 
 import re
+import shlex
+from pathlib import Path
 from signal import SIGKILL
 
 import pytest
 
 from guest_scheduler import (
+    BINARY,
     ENABLED,
     HALT_POLL,
     LIMIT_S,
@@ -20,6 +23,7 @@ from guest_scheduler import (
 )
 
 pytestmark = pytest.mark.vm
+POSTREMOVE = Path(__file__).resolve().parents[1] / "deploy/packages/postremove.sh"
 RECORD = "/run/scx_vaware/restore.toml"
 TIMEOUT_NS = "/sys/module/haltpoll/parameters/guest_halt_poll_ns"
 RETAIN = ("--policies", "retain")
@@ -84,6 +88,42 @@ def test_the_next_start_restores_what_a_killed_one_has_changed(guest):
     with GuestScheduler(guest):
         assert timeout_ns(guest) == before
         assert guest.run(f"test -e {RECORD}", LIMIT_S).rc == 1
+
+
+def test_a_start_that_is_refused_restores_what_a_killed_one_has_changed(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        wait_for_change(guest, before)
+        scheduler.end(SIGKILL)
+    server = guest.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
+    guest.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
+    refused = guest.run(BINARY, LIMIT_S)
+    server.kill()
+    server.wait(LIMIT_S)
+    assert refused.rc == 73, refused.output
+    assert timeout_ns(guest) == before
+
+
+def test_a_removal_tells_what_a_killed_one_has_changed(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        wait_for_change(guest, before)
+        scheduler.end(SIGKILL)
+    remove = f"cp {RECORD} /tmp/kept && sh {shlex.quote(str(POSTREMOVE))} remove"
+    removed = guest.run(f"{remove} && mkdir /run/scx_vaware && cp /tmp/kept {RECORD}", LIMIT_S)
+    assert removed.rc == 0, removed.output
+    assert TIMEOUT_NS in removed.output and before in removed.output
+    with GuestScheduler(guest):
+        assert timeout_ns(guest) == before
+
+
+def test_a_second_start_undoes_nothing_of_one_that_runs(guest):
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN):
+        wait_for_change(guest, before)
+        assert guest.run(BINARY, LIMIT_S).rc == 75
+        assert timeout_ns(guest) == "0"
+        assert before in guest.run(f"cat {RECORD}", LIMIT_S).output
 
 
 def test_interrupts_keep_away_from_a_banned_vcpu_until_it_ends(guest):

@@ -35,7 +35,7 @@ use userspace::worth::Worth;
 use crate::cli::RunOptions;
 use crate::signals::Signals;
 use crate::sinks::Outputs;
-use crate::{activity_log, screen};
+use crate::{activity_log, output, screen};
 
 /// How long the loop sleeps with an activity log, which has room for the stops of such a time, and
 /// after a pause of the VM, which may be about to end the scheduler.
@@ -94,6 +94,9 @@ enum Left {
 /// # Errors
 /// Whatever keeps the scheduler from being loaded, or ends it.
 pub fn run(options: &RunOptions) -> Result<(), Failure> {
+    // First of all: whatever this start is refused for, the changes of a process that was killed go.
+    let (restore, notes) = Restore::begin();
+    notes.iter().for_each(output::complain);
     let config = options.config.read()?;
     let ejections = Ejections::from_env();
     // Before anything is opened: the sentence is to name what is in the way, not what follows from it.
@@ -106,8 +109,6 @@ pub fn run(options: &RunOptions) -> Result<(), Failure> {
     };
     let log = options.activity_log.as_deref().map(activity_log::create).transpose()?;
     let outputs = Outputs::open(log).context("starting to write outputs")?;
-    let (restore, notes) = Restore::begin();
-    notes.iter().for_each(|note| outputs.tell(Priority::Warning, note));
     let signals = Signals::listen()?;
     let vcpus = Vcpus::read().context("finding the vCPUs")?;
     let worth = Worth::begin(config.unload_if_worse_ratio).map_err(Failure::Config)?;
