@@ -134,7 +134,12 @@ def test_a_changed_configuration_rolls_out():
 
 
 @pytest.mark.parametrize(
-    "value, named", [("nodes=some", "nodes"), ("resources.limits.cpu=1", "/resources/limits")]
+    "value, named",
+    [
+        ("nodes=some", "nodes"),
+        ("resources.limits.cpu=1", "/resources/limits"),
+        ("config.kill_switch=/run/disable", "kill_switch"),
+    ],
 )
 def test_values_that_cannot_be_are_refused(value, named):
     refused = helm("template", "v", CHART, "--kube-version", KUBERNETES, *SET, "--set", value)

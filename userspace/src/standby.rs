@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Why the daemon has no scheduler loaded, and only looks on and exports what it finds.
 
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
 use crate::config::Config;
 use crate::ejections::Ejections;
+use crate::text_file::plain;
 
 /// A reason to stand by, the weightiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standby {
-    /// The kill switch is on: its file is there.
+    /// The kill switch is on: its file is there, or may be.
     KillSwitch,
     /// The configuration asks for it. Before ejections, for a node with those is not well, and would
     /// stop the roll-out that gives up the scheduler.
@@ -35,8 +39,8 @@ impl Standby {
     /// Why not to load the scheduler now; `None` if nothing speaks against it. Looks for the kill
     /// switch's file.
     pub fn reason(config: &Config, ejections: u64, delayed: bool) -> Option<Self> {
-        // A link that leads nowhere counts, too.
-        if config.kill_switch.symlink_metadata().is_ok() {
+        // Whoever turns it on where we cannot look must not find the scheduler loaded.
+        if is_there(&config.kill_switch).unwrap_or(true) {
             Some(Self::KillSwitch)
         } else if config.monitor_only {
             Some(Self::MonitorOnly)
@@ -69,7 +73,15 @@ impl Standby {
         match self {
             Self::KillSwitch => {
                 let file = config.kill_switch.display();
-                format!("the kill switch is on; remove {file} to load the scheduler")
+                match is_there(&config.kill_switch) {
+                    Err(why) => format!(
+                        "the kill switch counts as on, for {file} cannot be looked for ({}); set \
+                         kill_switch to a file in a folder that the daemon may search, such as \
+                         /run/scx_vaware/disable",
+                        plain(&why)
+                    ),
+                    Ok(_) => format!("the kill switch is on; remove {file} to load the scheduler"),
+                }
             }
             Self::Ejected => format!(
                 "the kernel has ejected the scheduler {} times since boot; see dmesg, report it, \
@@ -98,9 +110,21 @@ impl Standby {
     }
 }
 
+/// Whether there is a file of this name. A link that leads nowhere is one, too.
+fn is_there(file: &Path) -> io::Result<bool> {
+    match file.symlink_metadata() {
+        Ok(_) => Ok(true),
+        Err(why) if [ErrorKind::NotFound, ErrorKind::NotADirectory].contains(&why.kind()) => {
+            Ok(false)
+        }
+        Err(why) => Err(why),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::os::unix::fs::symlink;
     use std::path::PathBuf;
 
     use super::*;
@@ -122,6 +146,26 @@ mod tests {
         fs::write(&monitor.kill_switch, "")?;
         assert_eq!(Standby::reason(&monitor, limit, true), Some(Standby::KillSwitch));
         fs::remove_file(&monitor.kill_switch)
+    }
+
+    #[test]
+    fn a_kill_switch_that_cannot_be_looked_for_counts_as_on() -> io::Result<()> {
+        let folder = std::env::temp_dir().join(format!("vaware-loop-{}", std::process::id()));
+        let config = Config { kill_switch: folder.join("disable"), ..Config::default() };
+        let reason = || Standby::reason(&config, 0, false);
+        fs::write(&folder, "")?;
+        assert_eq!(reason(), None, "no folder, so no file in it");
+        fs::remove_file(&folder)?;
+        symlink(&folder, &folder)?;
+        let (found, ejections) = (reason(), Ejections::default());
+        let said = found.map(|reason| reason.sentence(&config, &ejections)).unwrap_or_default();
+        fs::remove_file(&folder)?;
+        assert_eq!((found, reason()), (Some(Standby::KillSwitch), None));
+        assert!(
+            said.contains("cannot be looked for (") && said.contains("set kill_switch"),
+            "{said}"
+        );
+        Ok(())
     }
 
     #[test]
