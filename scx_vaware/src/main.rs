@@ -6,6 +6,7 @@ mod cli;
 mod doctor;
 mod flags;
 mod journal;
+mod open_files;
 mod output;
 mod package_files;
 mod probe;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         // SAFETY: no other thread runs yet, and the default action is no code of ours.
         unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     }
+    open_files::allow_all();
     match execute(command) {
         Ok(code) => code,
         Err(failure) => {

@@ -49,8 +49,14 @@ impl Drop for Folder {
 
 /// Run it with 1 GiB of memory. An end by the limit of time has no exit code.
 fn run(arguments: &[&str], stdout: Stdio) -> Result<Output> {
+    run_after("ulimit -v 1048576", arguments, stdout)
+}
+
+/// Run it in a shell that has run `setup`.
+fn run_after(setup: &str, arguments: &[&str], stdout: Stdio) -> Result<Output> {
+    let command = format!("{setup} && exec \"$@\"");
     let mut child = Command::new("/bin/sh")
-        .args(["-c", "ulimit -v 1048576; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_scx_vaware")])
+        .args(["-c", &command, "sh", env!("CARGO_BIN_EXE_scx_vaware")])
         .args(arguments)
         .stdin(Stdio::null())
         .stdout(stdout)
@@ -143,6 +149,19 @@ fn a_matrix_takes_bounded_time_whatever_is_in_it() -> Result<()> {
         assert_eq!(done.status.code(), Some(0), "{}", path.display());
         assert!(String::from_utf8_lossy(&done.stdout).starts_with("1024 vCPUs\n"));
     }
+    Ok(())
+}
+
+#[test]
+fn few_open_files_are_no_obstacle_where_more_may_be_had() -> Result<()> {
+    let arguments = ["probe", "--json", "--duration", "0.1"];
+    let few = "ulimit -S -n 7"; // too few for two vCPUs, as 1024 are for some hundreds
+    let done = run_after(few, &arguments, Stdio::piped())?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    assert_eq!(done.status.code(), Some(0), "{said}");
+    assert!(String::from_utf8_lossy(&done.stdout).contains("\"vcpus\""));
+    let done = run_after("ulimit -n 7", &arguments, Stdio::piped())?;
+    assert_eq!(done.status.code(), Some(FAILED), "or else this tests nothing");
     Ok(())
 }
 
