@@ -286,8 +286,13 @@ impl Daemon<'_> {
         self.tell_ready(&[]);
         self.begin_to_count_time();
 
-        let new_control = || Control::new(Probing::new(self.config.probing.clone()));
-        let mut control = self.control.take().unwrap_or_else(new_control);
+        let mut control = match self.control.take() {
+            Some(mut kept) => {
+                kept.attached_again();
+                kept
+            }
+            None => Control::new(Probing::new(self.config.probing.clone())),
+        };
         let mut next_round = Instant::now();
         let mut shown = (Instant::now(), scheduler.stats()?);
         loop {

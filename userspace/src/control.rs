@@ -72,6 +72,13 @@ impl Control {
         }
     }
 
+    /// The scheduler was attached again: its counters began at zero, and it has been told nothing.
+    pub fn attached_again(&mut self) {
+        let now = Instant::now();
+        (self.loaded, self.told_at) = (now, now);
+        self.pace = PaceTaker::default();
+    }
+
     /// Go round once: the probers are told what was counted, the kernel half what was found out.
     /// What is changed of the system goes through `restore`, interrupts only if `moves_interrupts`.
     /// Return what an operator should hear of.
@@ -215,7 +222,25 @@ fn group_of(groups: &[Group], vcpu: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::activity::Activity;
+    use crate::config::Config;
     use crate::simulated::snapshot;
+    use crate::stats::{Stats, VcpuStats};
+    use hints::pace::Pace;
+
+    #[test]
+    fn counters_that_begin_anew_are_not_compared_with_those_of_before() {
+        let mut control = Control::new(Probing::new(Config::default().probing));
+        let told = plan(&[VcpuFacts::unknown(0)], &[], 1);
+        let take = |control: &mut Control, wakes| {
+            let vcpu = VcpuStats { wakes: [wakes, 0, 0], ..VcpuStats::default() };
+            control.pace.take(Stats { vcpus: vec![vcpu] }, vec![Activity::default()], &told)
+        };
+        take(&mut control, 1000);
+        control.attached_again();
+        assert_eq!(take(&mut control, 10), Pace::default());
+        assert!(control.told_at == control.loaded);
+    }
 
     #[test]
     fn without_a_snapshot_nothing_is_assumed() {

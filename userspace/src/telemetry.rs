@@ -94,6 +94,7 @@ impl Telemetry {
         (board.counters, board.activity) = (None, Vec::new());
         (board.report.state, board.report.standby) = (State::Standby, Some(reason));
         board.report.ejections = ejections;
+        board.put_back();
         board.round();
     }
 
@@ -109,6 +110,7 @@ impl Telemetry {
         let mut board = self.board();
         (board.counters, board.snapshot) = (None, None);
         (board.report.state, board.report.standby) = (State::Starting, None);
+        board.put_back();
         match cause {
             Cause::Asked => board.report.restarts_asked += 1,
             Cause::Pause => board.report.restarts_paused += 1,
@@ -245,6 +247,14 @@ impl Board {
         self.report.loop_at = unix_time();
     }
 
+    /// What the scheduler was told, and what was changed for it, no longer holds.
+    fn put_back(&mut self) {
+        self.bans = Bans::new();
+        let report = &mut self.report;
+        (report.open_vcpus, report.reserve_vcpus, report.halt_poll) = (0, 0, None);
+        report.confined_processes = 0;
+    }
+
     /// There is another snapshot.
     fn snapshot(&mut self) {
         self.snapshot_at = self.beat;
@@ -286,6 +296,7 @@ impl Content for Telemetry {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bans::Ban;
     use crate::simulated::snapshot;
 
     #[test]
@@ -317,6 +328,32 @@ mod tests {
         assert!(!report.last_reload_ok);
         assert_eq!((report.reloads_applied, report.reloads_refused), (2, 1));
         assert_eq!(report.keys_ignored, 2);
+    }
+
+    #[test]
+    fn what_was_done_by_way_of_the_scheduler_ends_with_it() {
+        let telemetry = telemetry();
+        let ends: [&dyn Fn(); 2] = [&|| telemetry.standing_by(Standby::Compared, 0), &|| {
+            telemetry.restarting(Cause::Pause)
+        }];
+        for end in ends {
+            telemetry.blocking(3, 1, Some(Duration::ZERO));
+            telemetry.confined(2);
+            let ban = Ban { now: true, total: Duration::from_secs(1) };
+            telemetry.beat(None, None, Bans::from([(0, ban)]), &[]);
+            let page = telemetry.page(Format::Classic);
+            for series in ["halt_poll_seconds{", "vcpu_banned{", "banned_vcpus 1.0"] {
+                assert!(page.contains(&format!("scx_vaware_{series}")), "{series}: {page}");
+            }
+            end();
+            let page = telemetry.page(Format::Classic);
+            for gauge in ["open_vcpus", "reserve_vcpus", "confined_processes", "banned_vcpus"] {
+                assert!(page.contains(&format!("scx_vaware_{gauge} 0.0")), "{gauge}: {page}");
+            }
+            for series in ["halt_poll_seconds{", "vcpu_banned{"] {
+                assert!(!page.contains(&format!("scx_vaware_{series}")), "{series}: {page}");
+            }
+        }
     }
 
     #[test]
