@@ -94,7 +94,33 @@ def test_the_pod_has_two_capabilities_and_nothing_of_the_node_but_two_folders():
     assert spec["automountServiceAccountToken"] is False
     of_the_node = [each["hostPath"]["path"] for each in spec["volumes"] if "hostPath" in each]
     assert of_the_node == ["/run/scx_vaware", "/sys/fs/cgroup"]
-    assert "cpu" not in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize(
+    "arguments, port, annotated",
+    [
+        ([], 9817, "9817"),
+        (["--set", "config.listen=0.0.0.0:9900"], 9900, "9900"),
+        (["--set", "config.listen=[::]:9900"], 9900, "9900"),
+        (["--set-string", r"podAnnotations.prometheus\.io/port=80"], 9817, "80"),
+    ],
+)
+def test_the_pod_tells_of_the_port_that_the_daemon_listens_at(arguments, port, annotated):
+    template = objects(*arguments)["DaemonSet"]["spec"]["template"]
+    [container] = template["spec"]["containers"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": port}]
+    assert container["readinessProbe"]["httpGet"]["port"] == "metrics"
+    annotations = template["metadata"]["annotations"]
+    assert annotations["prometheus.io/port"] == annotated
+    assert annotations["prometheus.io/scrape"] == "true"
+
+
+def test_a_limit_of_cpu_time_is_none_unless_it_is_asked_for():
+    def limits(*arguments: str) -> dict:
+        return pod(*arguments)["containers"][0]["resources"]["limits"]
+
+    assert limits() == {"memory": "512Mi"}
+    assert limits("--set", "resources.limits.cpu=1") == {"memory": "512Mi", "cpu": 1}
 
 
 def test_the_first_step_loads_no_scheduler_and_the_daemon_takes_the_configuration(tmp_path):
@@ -137,7 +163,8 @@ def test_a_changed_configuration_rolls_out():
     "value, named",
     [
         ("nodes=some", "nodes"),
-        ("resources.limits.cpu=1", "/resources/limits"),
+        ("config.listen=off", "listen"),
+        ("config.listen=null", "listen"),
         ("config.kill_switch=/run/disable", "kill_switch"),
     ],
 )

@@ -13,6 +13,10 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end }}
 
+{{- define "scx-vaware.port" -}}
+{{ .Values.config.listen | splitList ":" | last }}
+{{- end }}
+
 {{- /* JSON's numbers, strings, booleans and lists of strings are TOML's, too. */}}
 {{- define "scx-vaware.config" -}}
 {{- range $key, $value := .Values.config }}
