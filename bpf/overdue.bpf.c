@@ -13,22 +13,23 @@ u32 overdue_scan = OVERDUE_SCAN;
 /* Written without a lock: two vCPUs that look at once look at the same queue. */
 u64 overdue_others_ns;
 static u32 overdue_cursor;
-static u64 overdue_from; /* 0 or SCX_DSQ_ITER_REV */
 
 /* Global: the verifier checks it once, not at each call. */
 int overdue_take(s32 victim, bool best_effort, s32 cpu);
 
 /*
- * Take the first overdue task that waits for @victim and may run on @cpu, in turns from the head
- * and the tail of the queue: those of little weight are at its tail; of many alike, those that have
- * waited for longest are at its head. Return true if there was one.
+ * Take the first overdue task that waits for @victim and may run on @cpu, from the head or the tail
+ * of the queue, at random: those of little weight are at its tail; of many alike, those that have
+ * waited for longest are at its head. Turns that all vCPUs share would give each the same end,
+ * where they search in step. Return true if there was one.
  */
 __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 {
+	u64 from = bpf_get_prandom_u32() & 1 ? SCX_DSQ_ITER_REV : 0;
 	struct task_struct *p;
 	u32 looked_at = 0;
 
-	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), overdue_from) {
+	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), from) {
 		if (looked_at++ >= overdue_scan)
 			break;
 		if (!queue_overdue(waited_ns(p), wait_bound_ns))
@@ -44,10 +45,8 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 
 bool overdue_search_own(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	bool found;
+	bool found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu);
 
-	overdue_from ^= SCX_DSQ_ITER_REV;
-	found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu);
 	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);
