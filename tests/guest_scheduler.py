@@ -80,6 +80,16 @@ def spin(vm: Vm, *tasks: str, seconds: float) -> list[dict]:
     return spinners.parse(done.output)
 
 
+def start_where_the_port_is_taken(vm: Vm) -> Result:
+    """How the daemon ends if another program listens at its address."""
+    server = vm.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
+    vm.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
+    refused = vm.run(BINARY, LIMIT_S)
+    server.kill()
+    server.wait(LIMIT_S)
+    return refused
+
+
 def configure(vm: Vm, text: str) -> None:
     """Write `text` to CONFIG, the configuration for `--config`."""
     assert vm.run(f"cat >{CONFIG} <<'END'\n{text}\nEND").rc == 0

@@ -12,6 +12,7 @@ from guest_scheduler import (
     on_kernels,
     published,
     sched_ext,
+    start_where_the_port_is_taken,
     tool,
     wait_until,
 )
@@ -153,11 +154,7 @@ def test_probing_goes_on_while_a_vcpu_comes_and_goes(scheduler):
 
 def test_a_port_that_is_taken_changes_nothing(guest):
     before = sched_ext(guest)
-    server = guest.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
-    guest.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
-    refused = guest.run(BINARY, LIMIT_S)
-    server.kill()
-    server.wait(LIMIT_S)
+    refused = start_where_the_port_is_taken(guest)
     assert refused.rc == 73, refused.output
     assert "127.0.0.1:9817" in refused.output and refused.output.strip().endswith("--listen off")
     assert sched_ext(guest) == before

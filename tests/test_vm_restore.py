@@ -19,6 +19,7 @@ from guest_scheduler import (
     kernel_complaints,
     polling_vm,
     published,
+    start_where_the_port_is_taken,
     wait_until,
 )
 
@@ -48,6 +49,15 @@ def wait_for_change(vm, before):
     wait_until(vm, lambda: published(vm, HALT_POLL) == 0, "a choice of retention")
     assert timeout_ns(vm) == "0" != before
     assert before in vm.run(f"cat {RECORD}", LIMIT_S).output
+
+
+def kill_after_a_change(guest):
+    """Kill one that has changed the time-out of halt polling. Returns what that was before."""
+    before = timeout_ns(guest)
+    with GuestScheduler(guest, *RETAIN) as scheduler:
+        wait_for_change(guest, before)
+        scheduler.end(SIGKILL)
+    return before
 
 
 def test_the_end_restores(guest):
@@ -80,10 +90,7 @@ def test_an_end_by_the_kernel_restores_until_it_is_loaded_again(guest):
 
 
 def test_the_next_start_restores_what_a_killed_one_has_changed(guest):
-    before = timeout_ns(guest)
-    with GuestScheduler(guest, *RETAIN) as scheduler:
-        wait_for_change(guest, before)
-        scheduler.end(SIGKILL)
+    before = kill_after_a_change(guest)
     assert timeout_ns(guest) == "0"
     with GuestScheduler(guest):
         assert timeout_ns(guest) == before
@@ -91,24 +98,14 @@ def test_the_next_start_restores_what_a_killed_one_has_changed(guest):
 
 
 def test_a_start_that_is_refused_restores_what_a_killed_one_has_changed(guest):
-    before = timeout_ns(guest)
-    with GuestScheduler(guest, *RETAIN) as scheduler:
-        wait_for_change(guest, before)
-        scheduler.end(SIGKILL)
-    server = guest.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")
-    guest.run("until curl -s localhost:9817 >/dev/null; do sleep 0.2; done", LIMIT_S)
-    refused = guest.run(BINARY, LIMIT_S)
-    server.kill()
-    server.wait(LIMIT_S)
+    before = kill_after_a_change(guest)
+    refused = start_where_the_port_is_taken(guest)
     assert refused.rc == 73, refused.output
     assert timeout_ns(guest) == before
 
 
 def test_a_removal_tells_what_a_killed_one_has_changed(guest):
-    before = timeout_ns(guest)
-    with GuestScheduler(guest, *RETAIN) as scheduler:
-        wait_for_change(guest, before)
-        scheduler.end(SIGKILL)
+    before = kill_after_a_change(guest)
     remove = f"cp {RECORD} /tmp/kept && sh {shlex.quote(str(POSTREMOVE))} remove"
     removed = guest.run(f"{remove} && mkdir /run/scx_vaware && cp /tmp/kept {RECORD}", LIMIT_S)
     assert removed.rc == 0, removed.output
@@ -150,10 +147,7 @@ def test_interrupts_keep_away_from_a_banned_vcpu_until_it_ends(guest):
 
 
 def test_what_somebody_else_sets_stays(guest):
-    before = timeout_ns(guest)
-    with GuestScheduler(guest, *RETAIN) as scheduler:
-        wait_for_change(guest, before)
-        scheduler.end(SIGKILL)
+    before = kill_after_a_change(guest)
     guest.run(f"echo 54321 >{TIMEOUT_NS}", LIMIT_S)
     with GuestScheduler(guest):
         assert timeout_ns(guest) == "54321"
