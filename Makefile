@@ -122,8 +122,9 @@ eval-report: ready-eval ## Write an HTML report of what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --html $(EVAL_RESULTS)/report.html
 	@echo "See $(EVAL_RESULTS)/report.html"
 
-results: ready-eval ## Write docs/results/comparison.md from what `make eval` has so far
-	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results/comparison.md
+results: ready-eval ## Write docs/results/comparison.md and its picture from what `make eval` has so far
+	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --page docs/results/comparison.md \
+		--picture docs/results/comparison.svg
 
 # PAPERS names scenarios, or how their names begin: PAPERS=irs,vsched-fig15.
 papers: ready-lab ready-eval build ## Run the papers' experiments: days, PAPERS_QUICK=1 hours; goes on where it was

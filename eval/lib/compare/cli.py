@@ -19,7 +19,7 @@ from vlab.presets import DEFAULT_VCPUS
 from vlab.tool import make_parser, positive, positive_seconds
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
-from . import arms, bpfcost, html, page, records, regress, report, scale, stats
+from . import arms, bpfcost, html, page, picture, records, regress, report, scale, stats
 from .arms import Arm
 from .jobs import do_at_once
 from .jobs import most as most_jobs
@@ -270,11 +270,8 @@ def _report(argv: list[str]) -> int:
     parser = make_parser("compare report", "Prints the tables of comparisons again.")
     parser.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote")
     parser.add_argument("--markdown", action="store_true", help="as markdown")
-    parser.add_argument(
-        "--page",
-        metavar="FILE",
-        help="write a page of markdown",
-    )
+    parser.add_argument("--page", metavar="FILE", help="write a page of markdown")
+    parser.add_argument("--picture", metavar="FILE", help="write the page as one picture (SVG)")
     parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
     add_margin_option(parser)
     parser.add_argument(
@@ -291,9 +288,11 @@ def _report(argv: list[str]) -> int:
     if options.html:
         timelines = [_read(path) for path in options.timelines]
         _write(options.html, html.render(found, options.margin, timelines))
-    elif options.page:
+    if options.page:
         _write(options.page, page.render(found, options.margin))
-    else:
+    if options.picture:
+        _write(options.picture, picture.render(found, options.margin))
+    if not (options.html or options.page or options.picture):
         print(report.render(found, options.markdown, options.margin))
     return 0
 

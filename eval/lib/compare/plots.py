@@ -15,14 +15,14 @@ TICK_GAP = 7.0  # percent of the width that a label needs at least
 
 
 class RatioScale:
-    """A logarithmic scale that holds all of these estimates, and 1."""
+    """A logarithmic scale that holds all of these estimates, as far as `widest` goes, and 1."""
 
-    def __init__(self, estimates: Sequence[Estimate | None]):
+    def __init__(self, estimates: Sequence[Estimate | None], widest: tuple[float, float] = WIDEST):
         ends = [1 / 1.15, 1.15]
         for each in estimates:
             if each:
                 ends += (each.low, each.high) if each.low else (each.ratio, each.ratio)
-        low, high = max(min(ends), WIDEST[0]), min(max(ends), WIDEST[1])
+        low, high = max(min(ends), widest[0]), min(max(ends), widest[1])
         self._low, self._high = math.log(low) - 0.03, math.log(high) + 0.03
 
     def at(self, ratio: float) -> float:
@@ -30,12 +30,16 @@ class RatioScale:
         place = math.log(max(ratio, 1e-9)) if math.isfinite(ratio) else self._high
         return min(100.0, max(0.0, 100 * (place - self._low) / (self._high - self._low)))
 
-    def ticks(self) -> list[float]:
+    def holds(self, ratio: float) -> bool:
+        """Whether a ratio has a place of its own, and not that of the end of the scale."""
+        return ratio > 0 and self._low <= math.log(ratio) <= self._high
+
+    def ticks(self, gap: float = TICK_GAP) -> list[float]:
         """Ratios to label, 1 first and those too close to another left out."""
         kept: list[float] = []
         for tick in sorted(RATIO_TICKS, key=lambda t: abs(math.log(t))):
             at = self.at(tick)
-            if 3 < at < 97 and all(abs(at - self.at(other)) > TICK_GAP for other in kept):
+            if 3 < at < 97 and all(abs(at - self.at(other)) > gap for other in kept):
                 kept.append(tick)
         return kept
 
