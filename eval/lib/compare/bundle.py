@@ -19,6 +19,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import manifest
 from vlab import LabError, tool
 from vlab.errors import EX_UNAVAILABLE
 from workloads import SUITES, Size, catalogue
@@ -137,13 +138,8 @@ def check(paths: list[Path]) -> int:
 
 def write_page(out: Path) -> int:
     """Write the table of the bundles in the folder `bundles` beside `out`."""
-    text = bundle_page.render(out.parent / "bundles")
-    try:
-        out.write_text(text)
-    except OSError as why:
-        raise LabError(
-            f"{out} cannot be written ({why.strerror}); give another --page", EX_UNAVAILABLE
-        ) from None
+    folder = out.parent / "bundles"
+    manifest.write(out, bundle_page.render(folder), bundle_page.facts(folder))
     return 0
 
 

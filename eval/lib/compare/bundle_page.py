@@ -44,6 +44,17 @@ def render(folder: Path) -> str:
     return "\n".join([*parts, _table(_bundles(folder / EXAMPLES))])
 
 
+def facts(folder: Path) -> dict:
+    """The entry of the page in a manifest."""
+    found = _bundles(folder) + _bundles(folder / EXAMPLES)
+    return {
+        "command": "make instances",
+        "date": max((bundle["date"][:10] for bundle in found), default=""),
+        "bundles": len(found),
+        "kernels": sorted({bundle["facts"]["kernel"] for bundle in found}),
+    }
+
+
 def _bundles(folder: Path) -> list[dict]:
     found = [_checked(path) for path in sorted(folder.glob("*.json*"))]
     return sorted(found, key=lambda bundle: (_instance(bundle["facts"]), bundle["date"]))

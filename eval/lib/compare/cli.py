@@ -12,14 +12,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from vlab import LabError, accel, find_kernel, tool
+import manifest
+from vlab import LabError, accel, find_kernel, host, tool
 from vlab.clock import VIRTUAL, WALL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 from vlab.presets import DEFAULT_VCPUS
 from vlab.tool import make_parser, positive, positive_seconds
 from workloads import SUITES, Size, Workload, catalogue, from_command, suite
 
-from . import arms, bpfcost, html, page, picture, records, regress, report, scale, stats
+from . import arms, bpfcost, html, page, picture, provenance, records, regress, report, scale, stats
 from .arms import Arm
 from .jobs import do_at_once
 from .jobs import most as most_jobs
@@ -77,6 +78,8 @@ def _run(options: argparse.Namespace, compared: list[Arm]) -> Journal:
         raise LabError("--resume needs --out; name the file to go on with", EX_USAGE)
     _workloads(options, Size())  # speak up before a VM is booted
     stages = _stages(options, compared)
+    for stage in stages:
+        stage.facts["seconds"] = options.seconds
     plans = [_plan(options, compared, stage, len(stages)) for stage in stages]
     jobs = options.jobs or most_jobs(stages[0].facts["clock"], options.memory)
     estimate_s = sum(
@@ -289,12 +292,16 @@ def _report(argv: list[str]) -> int:
         timelines = [_read(path) for path in options.timelines]
         _write(options.html, html.render(found, options.margin, timelines))
     if options.page:
-        _write(options.page, page.render(found, options.margin))
+        _publish(options.page, page.render(found, options.margin), found)
     if options.picture:
-        _write(options.picture, picture.render(found, options.margin))
+        _publish(options.picture, picture.render(found, options.margin), found)
     if not (options.html or options.page or options.picture):
         print(report.render(found, options.markdown, options.margin))
     return 0
+
+
+def _publish(path: str, text: str, runs: list[dict]) -> None:
+    manifest.write(path, text, {"command": provenance.command(runs)} | provenance.of_runs(runs))
 
 
 def _read(path: str) -> str:
@@ -353,7 +360,8 @@ def _scale(argv: list[str]) -> int:
             EX_USAGE,
         )
     found = []
-    date, taking_part = datetime.datetime.now(datetime.UTC).date().isoformat(), versions(compared)
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    taking_part = {"qemu": host.qemu().version} | versions(compared)
     try:
         measured = scale.measure(compared, options.vcpus, options.kernel, names, scale.announce)
         for size in measured:
@@ -361,7 +369,8 @@ def _scale(argv: list[str]) -> int:
             if options.json:
                 _write(options.json, scale.as_json(found))
             if options.page:
-                _write(options.page, scale.page(found, taking_part, date))
+                text = scale.page(found, taking_part, date)
+                manifest.write(options.page, text, scale.facts(found, taking_part, date))
     finally:
         if found:
             print(scale.table(found))

@@ -5,7 +5,7 @@ Fields: date, place (lab, local), kernel, paravirt_time (PARAVIRT_TIME_ACCOUNTIN
 null for unknown), shape, vcpus, accel, clock (virtual, wall, instructions), ns_per_instruction
 (null for wall), paravirt (what a virtual host offers, if not all), machine, versions, seed (the
 block), order (the arm's place in it), workload, command, note, baseline, arms, page_cells, arm,
-arm_command, arm_vm (of an arm in a VM of its own),
+arm_command, arm_vm (of an arm in a VM of its own), seconds (that a named workload lasts),
 settle_s, rehearsed (a run before it did not count), ok, failure and output (of a failed run),
 metrics {name: {value, unit, better}}, latencies {upper bound: count} in the unit of the first
 metric, duration_s (wall time), run_ns and run_delay_ns (per vCPU: ran, and wanted to run and could

@@ -27,11 +27,13 @@ from signal import SIGINT
 from vlab import LabError, Vm, truth, virtual_time
 from vlab.clock import VIRTUAL
 
-from . import bpfcost, report
+from . import bpfcost, provenance, report
 from .arms import Arm
 from .bpfcost import EXIT_FAILED, Cost, difference, per_run
 
 BUSY = Path(__file__).parent / "guest" / "busy.py"
+PAGE = "docs/results/scale.md"
+SEED = 1
 NS_PER_INSTRUCTION = 1
 # Of the default's 2000. A clock that is read is never behind one that was read before, so the time
 # in a callback comes out short by up to this where several vCPUs are busy.
@@ -92,7 +94,7 @@ def measure(
                 "honest",
                 boot_timeout_s=BOOT_TIMEOUT_S,
                 clock=VIRTUAL,
-                virtual=virtual_time.Options(1, NS_PER_INSTRUCTION, quantum_ns=QUANTUM_NS),
+                virtual=virtual_time.Options(SEED, NS_PER_INSTRUCTION, quantum_ns=QUANTUM_NS),
             ) as vm:
                 yield _measure_in(vm, arm, names)
 
@@ -181,6 +183,21 @@ def table(sizes: list[Size]) -> str:
     return "\n".join(lines)
 
 
+def facts(sizes: list[Size], versions: dict[str, str], date: str) -> dict:
+    """The entry of the page in a manifest."""
+    arms = ",".join(dict.fromkeys(size.arm for size in sizes))
+    vcpus = ",".join(dict.fromkeys(str(size.vcpus) for size in sizes))
+    return {
+        "command": f"eval/compare scale --arms {arms} --vcpus {vcpus} --page {PAGE}",
+        **provenance.of_versions(versions),
+        "date": date,
+        "seeds": f"{SEED}",
+        "kernels": sorted({size.kernel for size in sizes}),
+        "clock": VIRTUAL,
+        "ns_per_instruction": NS_PER_INSTRUCTION,
+    }
+
+
 def page(sizes: list[Size], versions: dict[str, str], date: str) -> str:
     """The page of these sizes, which are not empty, with what the numbers mean."""
     title, _, meaning = __doc__.partition("\n\n")
@@ -189,7 +206,7 @@ def page(sizes: list[Size], versions: dict[str, str], date: str) -> str:
     return f"""\
 # {title.rstrip(".")}
 
-Written by `eval/compare scale --page docs/results/scale.md`.
+Written by `eval/compare scale --page {PAGE}`.
 
 {meaning}
 - {date}, kernel {kernels}, {told}

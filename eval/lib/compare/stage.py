@@ -4,12 +4,12 @@
 import contextlib
 import os
 import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import manifest
 from vlab import (
     Kernel,
     LabError,
@@ -338,10 +338,6 @@ def machine() -> dict:
 
 def versions(compared: list[Arm]) -> dict[str, str]:
     """What the repository and the arms' binaries say of their versions."""
-    told = subprocess.run(
-        ["git", "-C", Path(__file__).parent, "describe", "--always", "--dirty"],
-        capture_output=True,
-        text=True,
-    )
-    own = {"repository": told.stdout.strip()}
-    return own | {arm.name: arms.version(arm) for arm in compared if arm.command}
+    return {"repository": manifest.build()} | {
+        arm.name: arms.version(arm) for arm in compared if arm.command
+    }

@@ -4,6 +4,8 @@
 import argparse
 from pathlib import Path
 
+import manifest
+from compare import provenance
 from compare.jobs import most
 from compare.options import seeds
 from vlab import LabError, tool, virtual_time
@@ -93,9 +95,6 @@ def _list(options: argparse.Namespace) -> None:
 def _page(options: argparse.Namespace) -> None:
     runs = page.read(_folder(options), catalogue.scenarios().values())
     text = page.render(catalogue.PAPERS, runs, page.notes(NOTES, runs))
-    try:
-        options.file.write_text(text)
-    except OSError as why:
-        raise LabError(
-            f"{options.file} cannot be written ({why.strerror}); check it", EX_UNAVAILABLE
-        ) from None
+    every = [run for some in runs.values() for run in some]
+    facts = {"command": "make papers" + " PAPERS_QUICK=1" * options.quick}
+    manifest.write(options.file, text, facts | (provenance.of_runs(every) if every else {}))
