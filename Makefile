@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers peers bundle instances fuzz clean
+.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers scale peers bundle instances fuzz clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -116,7 +116,7 @@ EVAL_RESULTS ?= vaware-results/eval$(if $(EVAL_QUICK),-quick)$(if $(EVAL_FULL),-
 eval: ready-lab ready-eval build ## Compare schedulers in lab VMs of many shapes: 2 hours, EVAL_QUICK=1 15 minutes
 	@eval/compare $(EVAL_SHAPES:%=--shape %) --suite $(EVAL_SUITE) --arms $(EVAL_ARMS) \
 		--blocks $(EVAL_BLOCKS) --seconds $(EVAL_SECONDS) --no-warm-up --ns-per-instruction $(EVAL_NS) --out $(EVAL_RESULTS)/runs.jsonl --resume || [ $$? = 1 ]
-	@$(MAKE) --no-print-directory eval-report
+	@$(MAKE) --no-print-directory eval-report $(if $(EVAL_QUICK),,results)
 
 eval-report: ready-eval ## Write an HTML report of what `make eval` has so far
 	@eval/compare report $(EVAL_RESULTS)/runs.jsonl --html $(EVAL_RESULTS)/report.html
@@ -130,6 +130,10 @@ results: ready-eval ## Write docs/results/comparison.md and its picture from wha
 papers: ready-lab ready-eval build ## Run the papers' experiments: days, PAPERS_QUICK=1 hours; goes on where it was
 	@eval/papers $(if $(PAPERS_QUICK),--quick) $(if $(PAPERS),--only $(PAPERS))
 	@eval/papers page docs/results/papers.md $(if $(PAPERS_QUICK),--quick)
+
+SCALE_VCPUS ?= 4,16,64,128,256
+scale: ready-lab build ## Measure what the scheduler costs by size, into docs/results/scale.md
+	@eval/compare scale --vcpus $(SCALE_VCPUS) --page docs/results/scale.md
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	BPF_CLANG=$$(deploy/setup.sh --print-clang) CARGO_TARGET_DIR=target/peers \

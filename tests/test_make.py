@@ -9,8 +9,8 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[1]
 TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long"]
-TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "peers", "bundle"]
-TARGETS += ["instances", "fuzz"]
+TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "scale", "peers"]
+TARGETS += ["bundle", "instances", "fuzz"]
 
 
 def commands(*arguments):
@@ -35,6 +35,14 @@ def test_clean_removes_no_results():
     assert commands("clean") == ["cargo clean"]
     assert not (REPO / results).is_relative_to(REPO / "target")
     assert subprocess.run(["git", "check-ignore", "-q", results], cwd=REPO).returncode == 0
+
+
+def test_a_whole_comparison_writes_the_page_and_a_quick_one_does_not():
+    def writes_page(*arguments):
+        return any("--page docs/results/comparison.md" in line for line in commands(*arguments))
+
+    assert writes_page("eval") and writes_page("results")
+    assert not writes_page("eval", "EVAL_QUICK=1")
 
 
 def bpf_clang(path, **environment):
