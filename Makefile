@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers scale peers bundle instances fuzz clean
+.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers scale timeline peers bundle instances fuzz clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -134,6 +134,15 @@ papers: ready-lab ready-eval build ## Run the papers' experiments: days, PAPERS_
 SCALE_VCPUS ?= 4,16,64,128,256
 scale: ready-lab build ## Measure what the scheduler costs by size, into docs/results/scale.md
 	@eval/compare scale --vcpus $(SCALE_VCPUS) --page docs/results/scale.md
+
+# A task that computes, on vCPUs that get half of a core: where it is under EEVDF, and under ours.
+TIMELINES := vaware-results/timeline
+TIMELINE := eval/timeline --shape honest+hog --vcpus 8 --load 'while :; do :; done' --settle 5
+timeline: ready-lab build ## Draw how a task leaves vCPUs before they stop: docs/results/ivh.svg
+	@mkdir -p $(TIMELINES)
+	@$(TIMELINE) --scheduler none --title EEVDF --json $(TIMELINES)/eevdf.json --out $(TIMELINES)/eevdf.html
+	@$(TIMELINE) --scheduler steal --title scx_vaware --json $(TIMELINES)/vaware.json --out $(TIMELINES)/vaware.html
+	@eval/timeline --draw $(TIMELINES)/eevdf.json --draw $(TIMELINES)/vaware.json --to-ms 100 --out docs/results/ivh.svg
 
 peers: ready-build ## Install the schedulers to compare with: scx_lavd, scx_bpfland, scx_cosmos
 	BPF_CLANG=$$(deploy/setup.sh --print-clang) CARGO_TARGET_DIR=target/peers \

@@ -9,8 +9,8 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[1]
 TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long"]
-TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "scale", "peers"]
-TARGETS += ["bundle", "instances", "fuzz"]
+TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "scale"]
+TARGETS += ["timeline", "peers", "bundle", "instances", "fuzz"]
 
 
 def commands(*arguments):

@@ -37,9 +37,10 @@ def timeline():
 
 
 def test_a_guests_trace_tells_who_ran_where_and_who_was_moved():
-    runs, moves = record.guest_trace(GUEST_TRACE.splitlines(), 10_000_900_000)
+    runs, moves = record.guest_trace(GUEST_TRACE.splitlines(), 10_000_000_000, 10_000_900_000)
     assert runs == {
         1: [
+            (10_000_000_000, 10_000_100_000, "sh 143"),
             (10_000_100_000, 10_000_300_000, "a b 9"),
             (10_000_400_000, 10_000_900_000, "sh 143"),
         ]

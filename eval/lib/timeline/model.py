@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A timeline as data, and as JSON.
 
-    {"title": "...", "notes": ["..."], "begin_ns": 0, "end_ns": 200000000,
+    {"title": "...", "notes": ["..."], "facts": {"build": "..."},
+     "begin_ns": 0, "end_ns": 200000000,
      "lanes": [{"name": "vCPU 0",
                 "inactive": [[begin_ns, end_ns], ...],
                 "halted":   [[begin_ns, end_ns], ...],
@@ -47,6 +48,7 @@ class Timeline:
     end_ns: int
     lanes: list[Lane]
     notes: list[str] = field(default_factory=list)
+    facts: dict = field(default_factory=dict)  # of what build and machine, as in a manifest
 
     def between(self, begin_ns: int, end_ns: int) -> "Timeline":
         """The part from `begin_ns` to `end_ns`."""
@@ -64,7 +66,7 @@ class Timeline:
             )
             for lane in self.lanes
         ]
-        return Timeline(self.title, *span, lanes, self.notes)
+        return Timeline(self.title, *span, lanes, self.notes, self.facts)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

@@ -18,21 +18,28 @@ cd /sys/kernel/tracing && echo 0 >tracing_on && echo mono >trace_clock &&
 echo 16384 >buffer_size_kb && echo >trace &&
 echo 1 >events/sched/sched_switch/enable && echo 1 >events/sched/sched_migrate_task/enable &&
 echo 1 >tracing_on"""
+# A task that was alone on its vCPU all the time shows in no event until it is switched out.
 END = f"""\
+for cpu in /sys/devices/system/cpu/cpu[0-9]*; do taskset -c ${{cpu##*cpu}} true; done
 cd /sys/kernel/tracing && echo 0 >tracing_on && cat trace >{TRACE} &&
 echo 0 >events/sched/sched_switch/enable && echo 0 >events/sched/sched_migrate_task/enable"""
 _EVENT = re.compile(r"\[(\d+)\].*?\s(\d+)\.(\d{6}): (sched_switch|sched_migrate_task): (.*)")
-_SWITCH = re.compile(r"==> next_comm=(.*) next_pid=(\d+)")
+_SWITCH = re.compile(r"prev_comm=(.*) prev_pid=(\d+) .*==> next_comm=(.*) next_pid=(\d+)")
 _MOVE = re.compile(r"comm=(.*) pid=(\d+) .*orig_cpu=(\d+) dest_cpu=(\d+)")
 
 
 def guest_trace(
-    lines: Iterable[str], end_ns: int
+    lines: Iterable[str], begin_ns: int, end_ns: int
 ) -> tuple[dict[int, list[Run]], dict[int, list[Decision]]]:
-    """Read a guest's trace: who ran on each vCPU, idle left out, and who was moved to it."""
+    """Read a guest's trace from `begin_ns` to `end_ns`, which is the first that there is of it.
+
+    Tells who ran on each vCPU, idle left out, and who was moved to it. Who is switched out first
+    has run from the beginning on.
+    """
     runs: dict[int, list[Run]] = {}
     moves: dict[int, list[Decision]] = {}
     since: dict[int, tuple[int, str]] = {}
+    seen: set[int] = set()
     for line in lines:
         event = _EVENT.search(line)
         if not event:
@@ -44,11 +51,14 @@ def guest_trace(
                 moves.setdefault(int(move[4]), []).append((at_ns, "moved here", text))
         elif switch := _SWITCH.search(event[5]):
             vcpu = int(event[1])
+            if vcpu not in seen and switch[2] != "0":
+                since[vcpu] = min(begin_ns, at_ns), f"{switch[1]} {switch[2]}"
+            seen.add(vcpu)
             if vcpu in since:
                 runs.setdefault(vcpu, []).append((since[vcpu][0], at_ns, since[vcpu][1]))
                 del since[vcpu]
-            if switch[2] != "0":
-                since[vcpu] = at_ns, f"{switch[1]} {switch[2]}"
+            if switch[4] != "0":
+                since[vcpu] = at_ns, f"{switch[3]} {switch[4]}"
     for vcpu, (began_ns, name) in since.items():
         runs.setdefault(vcpu, []).append((began_ns, end_ns, name))
     return runs, moves
@@ -80,9 +90,9 @@ def record(vm: Vm, load: str, finder: str | None, seconds: float, settle_s: floa
         raise LabError("a timeline needs tracefs on the host; use a kernel that has it")
     here = vm.folder / "guest-trace"
     vm.get(TRACE, here)
-    guest_end_ns = clock.before.guest_ns + end_ns - clock.before.host_ns
+    span = (clock.before.guest_ns + at_ns - clock.before.host_ns for at_ns in (begin_ns, end_ns))
     with here.open(errors="replace") as lines:
-        runs, moves = guest_trace(lines, guest_end_ns)
+        runs, moves = guest_trace(lines, *span)
     lanes = [
         Lane(
             f"vCPU {vcpu}",

@@ -85,20 +85,20 @@ def _lane(lane: Lane, timeline: Timeline, x, top: float, colors: dict[str, str])
     host, gap = top + TASK_H + 3, top + TASK_H + HOST_H + 6
     yield f'<text x="{LEFT - 8}" y="{top + 17}" text-anchor="end">{escape(lane.name)}</text>'
     for begin, end, name in lane.tasks:
-        told = f"{name}, {_ms(end - begin)}"
+        told = f"{name}, {ms(end - begin)}"
         yield _bar(x, begin, end, top, TASK_H, colors.get(name, "other"), told)
     # On a core of the host is what is neither of the others.
     yield _bar(x, timeline.begin_ns, timeline.end_ns, host, HOST_H, "active", "on a core")
     for begin, end in lane.halted:
-        yield _bar(x, begin, end, host, HOST_H, "page", f"halted for {_ms(end - begin)}")
+        yield _bar(x, begin, end, host, HOST_H, "page", f"halted for {ms(end - begin)}")
     for begin, end in lane.inactive:
         yield _bar(x, begin, end, top, TASK_H, "veil", "")
-        yield _bar(x, begin, end, host, HOST_H, "inactive", f"inactive for {_ms(end - begin)}")
+        yield _bar(x, begin, end, host, HOST_H, "inactive", f"inactive for {ms(end - begin)}")
     for begin, end, name in lane.tasks:
         if x(end) - x(begin) > len(name) * CHAR_W + 6:
             yield f'<text class="label" x="{x(begin) + 4:.1f}" y="{top + 17}">{escape(name)}</text>'
     for begin, end in lane.gaps:
-        yield _bar(x, begin, end, gap, GAP_H, "gap", f"found: {_ms(end - begin)}")
+        yield _bar(x, begin, end, gap, GAP_H, "gap", f"found: {ms(end - begin)}")
     for at, kind, text in lane.decisions:
         yield (
             f'<path class="mark" d="M{x(at):.1f} {top} l-4 -8 h8 z">'
@@ -116,23 +116,24 @@ def _bar(x, begin: int, end: int, y: float, height: float, kind: str, told: str)
 
 
 def _axis(timeline: Timeline, x, height: float) -> Iterable[str]:
-    step_ns = _step_ns(timeline.end_ns - timeline.begin_ns)
+    step_ns = round_step_ns(timeline.end_ns - timeline.begin_ns)
     passed_ns = 0
     while passed_ns <= timeline.end_ns - timeline.begin_ns:
         at = x(timeline.begin_ns + passed_ns)
         yield f'<line class="rule" x1="{at:.1f}" x2="{at:.1f}" y1="18" y2="{height}"/>'
-        yield f'<text class="soft" x="{at:.1f}" y="12" text-anchor="middle">{_ms(passed_ns)}</text>'
+        yield f'<text class="soft" x="{at:.1f}" y="12" text-anchor="middle">{ms(passed_ns)}</text>'
         passed_ns += step_ns
 
 
-def _step_ns(span_ns: int) -> int:
+def round_step_ns(span_ns: int) -> int:
     """A round step that makes about TICKS of the span."""
     rough = span_ns / TICKS
     power = 10 ** math.floor(math.log10(rough))
     return round(next(power * n for n in (1, 2, 5, 10) if power * n >= rough))
 
 
-def _ms(ns: int) -> str:
+def ms(ns: int) -> str:
+    """A time for people."""
     return f"{ns / 1e6:.3f}".rstrip("0").rstrip(".") + " ms"
 
 
