@@ -147,6 +147,12 @@ def test_the_command_repeats_the_runs_without_paths_of_the_machine(monkeypatch):
     assert (parsed.name, *parsed.command[1:]) == ("mine", "--policies", "ivh,bvs")
 
 
+def test_the_number_of_vcpus_is_told_where_the_shape_does_not_say_it():
+    assert "--vcpus" not in provenance.command(runs(1.0, shape="rcvm", vcpus=12))
+    assert "--vcpus 6 " in provenance.command(runs(1.0, shape="floating:2", vcpus=6))
+    assert "--paravirt steal" in provenance.command(runs(1.0, paravirt=["steal"]))
+
+
 def test_runs_on_this_machine_are_repeated_there():
     told = provenance.command(runs(1.0, shape="this machine"))
     assert "--shape" not in told and "--kernel" not in told and "--clock" not in told

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from vlab import vtime_presets
+
 from .arms import OURS
 from .stage import LOCAL_SHAPE
 
@@ -52,6 +54,9 @@ def command(runs: Sequence[dict]) -> str:
         words += ["--clock", first["clock"], "--kernel", first["kernel"]]
         for shape in dict.fromkeys(run["shape"] for run in runs):
             words += ["--shape", shape]
+        # A named VM has its own number of vCPUs.
+        sizes = {run["vcpus"] for run in runs if run["shape"] not in vtime_presets.PRESETS}
+        words += [word for size in sizes for word in ("--vcpus", f"{size}")]
     words += ["--workload", ",".join(sorted({run["workload"] for run in runs}))]
     words += ["--arms", ",".join(plain), *(word for arm in named for word in ("--arm", arm))]
     words += ["--seeds", spans({run["seed"] for run in runs}), "--settle", f"{first['settle_s']:g}"]
@@ -59,6 +64,8 @@ def command(runs: Sequence[dict]) -> str:
         words += ["--seconds", f"{first['seconds']:g}"]
     if speed := first["ns_per_instruction"]:
         words += ["--ns-per-instruction", f"{speed:g}"]
+    if "paravirt" in first:
+        words += ["--paravirt", ",".join(first["paravirt"])]
     words += ["--rehearse"] * first["rehearsed"]
     return f"{shlex.join([*words, '--out', RUNS])} && {REPORT}"
 
