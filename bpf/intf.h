@@ -60,9 +60,13 @@ enum vaware_outcome {
 	VAWARE_NR_OUTCOMES,
 };
 
-/* Outcomes of epochs, as logarithms to the base of 2, in 1/256. */
+/*
+ * Outcomes of epochs, as logarithms to the base of 2, in 1/256, by the weight of each epoch. They
+ * say as much as weight^2 / weight_sq epochs of equal weight (Kish 1965).
+ */
 struct vaware_epochs {
-	u64 count;
+	u64 weight;    /* of all of them */
+	u64 weight_sq; /* of the squares of their weights */
 	u64 sum;
 	u64 sum_sq; /* of their squares */
 };

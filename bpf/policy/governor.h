@@ -128,15 +128,26 @@ static inline u64 governor_log_256(u64 value)
 	return octave * 256 + rest - 256;
 }
 
-/* Take down an epoch whose outcome was @log_256. Older ones fade. */
-static inline void governor_add(struct vaware_epochs *epochs, u64 log_256)
+/* Return as how many epochs of equal weight @epochs count. */
+static inline u64 governor_count(const struct vaware_epochs *epochs)
 {
-	epochs->count++;
-	epochs->sum += log_256;
-	epochs->sum_sq += log_256 * log_256;
-	if (epochs->count < TRIAL_EPOCHS_MAX) /* which is even: what is halved keeps its mean */
+	return epochs->weight_sq ? epochs->weight * epochs->weight / epochs->weight_sq : 0;
+}
+
+/*
+ * Take down an epoch whose outcome was @log_256. Older ones fade. @weight: far above 1, so that
+ * what is halved keeps its mean.
+ */
+static inline void governor_add(struct vaware_epochs *epochs, u64 log_256, u64 weight)
+{
+	epochs->weight += weight;
+	epochs->weight_sq += weight * weight;
+	epochs->sum += weight * log_256;
+	epochs->sum_sq += weight * log_256 * log_256;
+	if (governor_count(epochs) < TRIAL_EPOCHS_MAX)
 		return;
-	epochs->count /= 2;
+	epochs->weight /= 2;
+	epochs->weight_sq /= 2;
 	epochs->sum /= 2;
 	epochs->sum_sq /= 2;
 }
@@ -190,9 +201,24 @@ static inline u64 governor_wanted_ns(const struct governor_sums *sums)
 }
 
 /*
+ * Return the progress of an epoch in which tasks wanted to run for @wanted_ns, and got @gained_ns.
+ * Below a floor it is all the same: of a task that woke beside a stopped vCPU, and had little to
+ * do, as good as nothing may be left.
+ */
+static inline u64 governor_progress_256(u64 gained_ns, u64 wanted_ns)
+{
+	u64 floor_ns = wanted_ns / PROGRESS_FLOOR_PARTS;
+
+	if (gained_ns < floor_ns)
+		gained_ns = floor_ns;
+	return governor_log_256(gained_ns * 65536 / wanted_ns + 1);
+}
+
+/*
  * Take down in @trial an epoch, in which the policy was @on, with these @sums of all vCPUs. A task
  * that was moved has lost its caches, and spent on those what it ran at first. One that waits at a
- * shootdown runs, and gets nowhere.
+ * shootdown runs, and gets nowhere. To progress, an epoch counts by the time that tasks wanted:
+ * what happens while next to nothing runs says little of what does.
  */
 static inline void governor_take(struct vaware_trial *trial, bool on,
 				 const struct governor_sums *sums, const struct governed *g)
@@ -205,10 +231,11 @@ static inline void governor_take(struct vaware_trial *trial, bool on,
 
 	if (wanted_ns >= EPOCH_WORK_MIN_NS)
 		governor_add(&arm[VAWARE_OUTCOME_PROGRESS],
-			     governor_log_256(gained_ns * 65536 / wanted_ns + 1));
+			     governor_progress_256(gained_ns, wanted_ns),
+			     wanted_ns / EPOCH_WEIGHT_NS);
 	if (sums->wakes >= g->wakes_min)
-		governor_add(&arm[VAWARE_OUTCOME_WAIT],
-			     governor_log_256(wait_ns / sums->wakes + 1));
+		governor_add(&arm[VAWARE_OUTCOME_WAIT], governor_log_256(wait_ns / sums->wakes + 1),
+			     TRIAL_EPOCH_NS / EPOCH_WEIGHT_NS);
 }
 
 /* Return true if work filled all of @vcpus but one in an epoch with these @sums. */
@@ -220,10 +247,10 @@ static inline bool governor_full(const struct governor_sums *sums, u32 vcpus)
 /* Return the square of the standard error of the mean of @epochs, of which there are some. */
 static inline u64 governor_error_sq(const struct vaware_epochs *epochs)
 {
-	u64 n = epochs->count, mean_sq = epochs->sum_sq / n, mean = epochs->sum / n;
+	u64 mean_sq = epochs->sum_sq / epochs->weight, mean = epochs->sum / epochs->weight;
 	u64 variance = mean_sq > mean * mean ? mean_sq - mean * mean : 0;
 
-	return (variance + EPOCH_NOISE_256 * EPOCH_NOISE_256) / n;
+	return (variance + EPOCH_NOISE_256 * EPOCH_NOISE_256) / governor_count(epochs);
 }
 
 /* What a policy has changed in one outcome. */
@@ -237,13 +264,12 @@ static inline struct governor_gain governor_gain(const struct vaware_trial *tria
 {
 	const struct vaware_epochs *with = &trial->arms[1][outcome & 1];
 	const struct vaware_epochs *without = &trial->arms[0][outcome & 1];
-	struct governor_gain gain = {
-		.epochs = with->count < without->count ? with->count : without->count,
-	};
+	u64 count = governor_count(with), count_without = governor_count(without);
+	struct governor_gain gain = { .epochs = count < count_without ? count : count_without };
 
 	if (gain.epochs < TRIAL_EPOCHS_MIN)
 		return gain;
-	gain.by_256 = (s64)(with->sum / with->count) - (s64)(without->sum / without->count);
+	gain.by_256 = (s64)(with->sum / with->weight) - (s64)(without->sum / without->weight);
 	gain.sure = (u64)(gain.by_256 * gain.by_256) >=
 		    TRIAL_SURE_SQ * (governor_error_sq(with) + governor_error_sq(without));
 	if (outcome == VAWARE_OUTCOME_WAIT)

@@ -335,6 +335,12 @@
 #define EPOCH_WORK_MIN_NS (TRIAL_EPOCH_NS / 16)
 #define EPOCH_WAKES_MIN 8
 
+/* What an epoch is weighed by: a thousand of these for a task that wants to run all the time. */
+#define EPOCH_WEIGHT_NS (64 * NS_PER_US)
+
+/* Tasks that get less than one part in so many of what they want get as good as nothing. */
+#define PROGRESS_FLOOR_PARTS 16
+
 /* A vCPU is full in an epoch that wants to run for so long: an eighth is left for pauses. */
 #define EPOCH_FULL_NS (TRIAL_EPOCH_NS / 8 * 7)
 

@@ -25,7 +25,8 @@ pub struct Trial {
 /// What is remembered of one outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// Epochs without and with the policy. Older ones fade.
+    /// Epochs without and with the policy: of equal weight, as many as would say as much. Older
+    /// ones fade.
     pub epochs: [u64; 2],
     /// How many times as good it was with the policy, if there were epochs of both kinds: above 1
     /// tasks obtained more of the time that they wanted, or waited less.
@@ -36,12 +37,16 @@ impl Trial {
     fn from_kernel(index: usize, trial: &vaware_trial) -> Option<Self> {
         let outcome = |index: usize| {
             let [without, with] = trial.arms.map(|arm| arm[index]);
-            let mean = |epochs: intf::vaware_epochs| epochs.sum as f64 / epochs.count as f64;
+            let mean = |epochs: intf::vaware_epochs| epochs.sum as f64 / epochs.weight as f64;
+            // As in policy/governor.h.
+            let count = |epochs: intf::vaware_epochs| {
+                epochs.weight.pow(2).checked_div(epochs.weight_sq).unwrap_or(0)
+            };
             let more = (mean(with) - mean(without)) / LOG_PARTS;
             let is_better_below = index == intf::VAWARE_OUTCOME_WAIT as usize;
             Outcome {
-                epochs: [without.count, with.count],
-                gain_ratio: (without.count > 0 && with.count > 0)
+                epochs: [count(without), count(with)],
+                gain_ratio: (without.weight > 0 && with.weight > 0)
                     .then(|| if is_better_below { -more } else { more }.exp2()),
             }
         };
@@ -85,7 +90,13 @@ mod tests {
     use super::*;
 
     fn epochs(count: u64, log_256: u64) -> intf::vaware_epochs {
-        intf::vaware_epochs { count, sum: count * log_256, sum_sq: count * log_256 * log_256 }
+        let weight = 1000 * count;
+        intf::vaware_epochs {
+            weight,
+            weight_sq: 1000 * weight,
+            sum: weight * log_256,
+            sum_sq: weight * log_256 * log_256,
+        }
     }
 
     #[test]
@@ -99,6 +110,8 @@ mod tests {
         let told = Trial::from_kernel(1, &trial);
         let gains = told.map(|told| told.outcomes.map(|outcome| outcome.gain_ratio));
         assert_eq!(gains, Some([Some(2.0), Some(4.0)]), "an octave more, two octaves less wait");
+        let counts = told.map(|told| told.outcomes.map(|outcome| outcome.epochs));
+        assert_eq!(counts, Some([[4, 8], [4, 2]]));
         assert_eq!(told.map(|told| (told.policy, told.verdict)), Some(("ivh", "wins")));
     }
 

@@ -41,7 +41,7 @@ struct Service {
 
 impl Service {
     fn begin(index: u32, seed: u64) -> Self {
-        let epochs = || vaware_epochs { count: 0, sum: 0, sum_sq: 0 };
+        let epochs = || vaware_epochs { weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
         let arms = [[epochs(), epochs()], [epochs(), epochs()]];
         let trial = vaware_trial { arms, acted_epoch: 0, verdict: OPEN, prior: OPEN };
         Self { trial, index, exact: true, epoch: seed, random: seed | 1 }
@@ -91,10 +91,20 @@ impl Service {
     }
 }
 
+/// Draws until it is known of a policy whether it does harm: the fewer are without it, the more.
+fn enough(index: u32) -> u64 {
+    let without_64 = 64 - pure!(governed_of(index, true)).open_64;
+    if without_64 < 8 { 640 } else { 160 }
+}
+
+fn mean(epochs: &vaware_epochs) -> u64 {
+    epochs.sum / epochs.weight
+}
+
 fn arm(logs: &[u64]) -> vaware_epochs {
-    let mut epochs = vaware_epochs { count: 0, sum: 0, sum_sq: 0 };
+    let mut epochs = vaware_epochs { weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
     for log_256 in logs {
-        pure!(governor_add(&mut epochs, *log_256));
+        pure!(governor_add(&mut epochs, *log_256, 1000));
     }
     epochs
 }
@@ -116,7 +126,7 @@ fn progress_256(run_ns: u64, moves: u64, shootdown_ns: u64) -> u64 {
         acts,
     };
     pure!(governor_take(&mut trial, true, &sums, &governed_of(IVH, true)));
-    trial.arms[1][PROGRESS].sum
+    mean(&trial.arms[1][PROGRESS])
 }
 
 proptest! {
@@ -172,7 +182,7 @@ proptest! {
         } else {
             Host { gain: 1.0 / harm, noise, ..EVEN }
         };
-        service.serve(160, host);
+        service.serve(enough(index), host);
         prop_assert_eq!(service.trial.verdict, LOSES);
         let nr_on = service.serve(640, host);
         prop_assert!(nr_on < 80, "{} of 640 epochs", nr_on);
@@ -219,7 +229,7 @@ proptest! {
             let acts = [1; NR_POLICIES as usize];
             let sums = governor_sums { run_ns: 0, lost_ns: 0, wait_ns: WAKES, wakes: WAKES, late_ns, moves: 0, shootdown_ns: 0, acts };
             pure!(governor_take(&mut trial, true, &sums, &governed_of(index, true)));
-            trial.arms[1][WAIT].sum
+            mean(&trial.arms[1][WAIT])
         };
         let counted = if index == RESERVE { late / WAKES } else { 0 };
         prop_assert_eq!(wait_256(late), pure!(governor_log_256(1 + counted + 1)));
@@ -235,7 +245,7 @@ proptest! {
     #[test]
     fn of_a_loser_that_now_pays_it_is_seen(seed in 1u64..1 << 40, index in 0..NR_POLICIES) {
         let mut service = Service::begin(index, seed);
-        service.serve(160, Host { gain: 0.6, wait_times: 1.8, ..EVEN });
+        service.serve(enough(index), Host { gain: 0.6, wait_times: 1.8, ..EVEN });
         prop_assert_eq!(service.trial.verdict, LOSES);
         service.serve(1000, Host { gain: 1.8, wait_times: 0.4, ..EVEN });
         prop_assert_ne!(service.trial.verdict, LOSES);
@@ -253,8 +263,34 @@ proptest! {
         let mut service = Service::begin(IVH, 1);
         let sums = governor_sums { run_ns, lost_ns, wait_ns: 1 << 30, wakes, late_ns: 0, moves: 0, shootdown_ns: 0, acts: [1; NR_POLICIES as usize] };
         pure!(governor_take(&mut service.trial, on, &sums, &governed_of(IVH, true)));
-        prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].count, 0);
-        prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].count, 0);
+        prop_assert_eq!(service.trial.arms[usize::from(on)][PROGRESS].weight, 0);
+        prop_assert_eq!(service.trial.arms[usize::from(on)][WAIT].weight, 0);
+    }
+
+    #[test]
+    fn epochs_with_little_to_do_change_no_verdict(
+        seed in 1u64..1 << 40, run_ns in 0..EPOCH / 16, lost_ns in EPOCH / 16..EPOCH / 8, gain in 1.5..1.9f64, on: bool, exact: bool,
+    ) {
+        let mut service = Service { exact, ..Service::begin(IVH, seed) };
+        service.serve(60, Host { gain, ..EVEN });
+        prop_assert_eq!(service.trial.verdict, WINS);
+        let sums = governor_sums { run_ns, lost_ns, wait_ns: 0, wakes: 0, late_ns: 0, moves: 0, shootdown_ns: 0, acts: [1; NR_POLICIES as usize] };
+        let how = pure!(governed_of(IVH, exact));
+        for _ in 0..4 {
+            pure!(governor_take(&mut service.trial, on, &sums, &how));
+        }
+        prop_assert_eq!(u64::from(pure!(governor_verdict(&service.trial, &how))), WINS);
+    }
+
+    #[test]
+    fn an_epoch_counts_by_its_weight(weights in prop::collection::vec(100u64..10_000, 1..20), log in 1000u64..4000) {
+        let mut epochs = vaware_epochs { weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
+        for weight in &weights {
+            pure!(governor_add(&mut epochs, log, *weight));
+        }
+        let count = pure!(governor_count(&epochs));
+        prop_assert!(count >= 1 && count <= weights.len() as u64);
+        prop_assert!(mean(&epochs).abs_diff(log) <= 1);
     }
 
     #[test]
@@ -303,9 +339,8 @@ proptest! {
     #[test]
     fn memory_of_epochs_is_bounded_and_their_mean_among_them(logs in prop::collection::vec(0u64..16_384, 1..300)) {
         let epochs = arm(&logs);
-        let mean = epochs.sum / epochs.count;
-        prop_assert!(epochs.count <= 24);
-        prop_assert!(mean <= *logs.iter().max().unwrap_or(&0));
+        prop_assert!(pure!(governor_count(&epochs)) <= 24);
+        prop_assert!(mean(&epochs) <= *logs.iter().max().unwrap_or(&0));
         prop_assert!(pure!(governor_error_sq(&epochs)) <= 16_384 * 16_384);
     }
 
