@@ -66,6 +66,9 @@ static inline struct governed governed_of(u32 index, bool exact)
 	case VAWARE_POLICY_GATHER:
 		g.outcome = VAWARE_OUTCOME_WAIT;
 		break;
+	case VAWARE_POLICY_RWC:
+		g.open_64 = RWC_OPEN_64;
+		break;
 	case VAWARE_POLICY_IVH:
 		g.open_64 = 32;
 		if (!exact)

@@ -365,6 +365,13 @@
 #define RESCUE_GAIN_256 82
 
 /*
+ * Without relaxed work conservation a task may meet a straggler, and wait for a hundred ms there:
+ * longer than an epoch, for all that wait for that task. A wrong ban costs less, as stragglers have
+ * a twentieth of the VM at most.
+ */
+#define RWC_OPEN_64 62
+
+/*
  * Until the vCPU is free, and those it is for sleep there, an epoch is half over. So it stays free,
  * or does not, for half a second.
  */
