@@ -131,10 +131,12 @@ static inline u64 governor_log_256(u64 value)
 	return octave * 256 + rest - 256;
 }
 
-/* Return as how many epochs of equal weight @epochs count. */
+/* Return as how many epochs of equal weight @epochs count, to the nearest. */
 static inline u64 governor_count(const struct vaware_epochs *epochs)
 {
-	return epochs->weight_sq ? epochs->weight * epochs->weight / epochs->weight_sq : 0;
+	u64 sq = epochs->weight_sq;
+
+	return sq ? (epochs->weight * epochs->weight + sq / 2) / sq : 0;
 }
 
 /*

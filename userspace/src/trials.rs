@@ -40,7 +40,8 @@ impl Trial {
             let mean = |epochs: intf::vaware_epochs| epochs.sum as f64 / epochs.weight as f64;
             // As in policy/governor.h.
             let count = |epochs: intf::vaware_epochs| {
-                epochs.weight.pow(2).checked_div(epochs.weight_sq).unwrap_or(0)
+                let squared = epochs.weight.pow(2) + epochs.weight_sq / 2;
+                squared.checked_div(epochs.weight_sq).unwrap_or(0)
             };
             let more = (mean(with) - mean(without)) / LOG_PARTS;
             let is_better_below = index == intf::VAWARE_OUTCOME_WAIT as usize;

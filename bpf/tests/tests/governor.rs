@@ -294,6 +294,15 @@ proptest! {
     }
 
     #[test]
+    fn epochs_of_nearly_equal_weight_count_each(weights in prop::collection::vec(900u64..1100, 1..23)) {
+        let mut epochs = vaware_epochs { weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
+        for weight in &weights {
+            pure!(governor_add(&mut epochs, 2000, *weight));
+        }
+        prop_assert_eq!(pure!(governor_count(&epochs)), weights.len() as u64);
+    }
+
+    #[test]
     fn a_policy_that_does_nothing_is_not_judged(epoch in 1u64..1 << 40, since in 0u64..200) {
         let mut trial = Service::begin(IVH, 1).trial;
         prop_assert!(!pure!(governor_counts(&trial, epoch)));
