@@ -300,7 +300,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	struct near n;
 	bool follow;
 
-	if (!here || !t || limit_holds(p))
+	if (!here || !t || !here->online || limit_holds(p))
 		return prev_cpu; /* to ops.enqueue */
 	n = wanted(p, t, prev_cpu, now);
 	n.timer_wakee = bvs_timer_wakes(p, n.class, this_cpu, now);
@@ -474,6 +474,19 @@ static void wake_kthread(struct task_struct *p, struct task_ctx *t, s32 cpu, str
 }
 
 /*
+ * Return true if this vCPU is going offline. In the end it wakes the one that waits for that, when
+ * its interrupts are off for good. A kick is an interrupt of a vCPU to itself at first (irq_work).
+ * It would be lost, and all later ones of this vCPU after it: the kernel takes it for pending. By
+ * one of these the kernel ends a scheduler, and until then nobody runs.
+ */
+static bool is_going(void)
+{
+	const struct vcpu_ctx *here = vcpu_ctx_of(bpf_get_smp_processor_id());
+
+	return here && !here->online;
+}
+
+/*
  * What ops.select_cpu has not queued: tasks whose slice ended, those that leave their vCPU, pinned
  * ones that wake, those that a real-time task has taken the vCPU from, and those whose affinity,
  * weight or policy has changed.
@@ -484,7 +497,8 @@ void BPF_STRUCT_OPS(vaware_enqueue, struct task_struct *p, u64 enq_flags)
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_ctx *t = task_ctx_of(p);
 
-	if (!v || !t || (!v->online && is_pinned(p))) { /* nobody looks into that one's queues */
+	if (!v || !t || is_going() ||
+	    (!v->online && is_pinned(p))) { /* nobody looks into that one's queues */
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, SLICE_NS, enq_flags);
 	} else if (limit_hold(p, t, enq_flags)) {
 		return;

@@ -19,6 +19,8 @@ ROUNDS = 300
 MIX_S = 4  # some of its parts are slow to emulate
 PROBES = {1: "vcpu=1,nice=19", 2: "vcpu=2,policy=idle"}
 WAIT_BOUND_S = 1.0  # the scheduler's default
+STORMS = 3  # each loses one now and then, where one can be lost
+SPIN = "sh -c 'while :; do :; done'"
 
 
 def left_to_wait(vm, woken_by):
@@ -55,6 +57,28 @@ def test_what_a_computation_wakes_is_part_of_it_and_what_a_timer_wakes_is_not(sc
 
 def test_it_stays_while_a_vcpu_goes_and_comes_back(scheduler):
     replug_a_vcpu(scheduler, times=2)
+
+
+def own_interrupts(vm):
+    """How many interrupts each vCPU has taken that it had sent to itself."""
+    counted = vm.run("grep IWI: /proc/interrupts", LIMIT_S).output
+    return [int(number) for number in counted.split()[1:5]]
+
+
+def test_vcpus_that_come_and_go_all_the_time_lose_no_interrupt(scheduler):
+    """One that goes takes none any more. Where it asked for one, it gets no other for good."""
+    guest = scheduler.vm
+    for seed in range(STORMS):
+        work = guest.spawn(f"for i in 1 2 3 4; do timeout 20 {SPIN} & done; wait")
+        storm = guest.run(tool("replug.py", seed, 20), LIMIT_S)
+        assert storm.rc == 0, storm.output
+        before = own_interrupts(guest)
+        guest.sleep(0.5)
+        work.kill()
+        work.wait(LIMIT_S)
+        assert guest.run(MESSAGES, LIMIT_S).rc == 0
+        after = own_interrupts(guest)
+        assert all(now > then for now, then in zip(after, before, strict=True)), (before, after)
 
 
 def test_nobody_starves_in_an_overcommitted_mix(scheduler):
