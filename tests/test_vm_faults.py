@@ -2,9 +2,9 @@
 """What happens to a machine happens to the scheduler: no stall, no ejection, nothing left.
 
 Other faults are tested where their subject is: kills and operators (test_vm_service.py), pauses
-(test_vm_pause.py), hotplug and broken configuration (test_vm_daemon.py, test_vm_settings.py), full
-disks (test_vm_outputs.py), other schedulers (test_vm_exit_codes.py), stalls (test_vm_stall.py),
-real-time and deadline tasks (test_vm_fairness.py).
+(test_vm_pause.py), hotplug (test_vm_kernels.py, test_vm_daemon.py), broken configuration
+(test_vm_settings.py), full disks (test_vm_outputs.py), other schedulers (test_vm_exit_codes.py),
+stalls (test_vm_stall.py), real-time and deadline tasks (test_vm_fairness.py).
 """
 
 from signal import SIGCONT, SIGSTOP
@@ -14,8 +14,10 @@ import pytest
 from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
+    SHAPE,
     on_kernels,
     published,
+    spin,
     wait_until,
 )
 from workloads import spinners
@@ -24,6 +26,12 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 DAY_S = 86_400
 PAUSES = "scx_vaware_vm_pauses_total"
 BEAT = "scx_vaware_control_loop_timestamp_seconds"
+STARVED = "floating:2+quota:5/50"  # what is emulated for long should be little
+HELD = "/sys/fs/cgroup/held"
+
+
+def is_well(vm) -> bool:
+    return vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
 
 
 def test_a_daemon_that_is_stopped_for_a_minute_goes_on(scheduler):
@@ -33,8 +41,7 @@ def test_a_daemon_that_is_stopped_for_a_minute_goes_on(scheduler):
     assert guest.run(spinners.command(1, "vcpu=0,free"), LIMIT_S).rc == 0
     scheduler.expect_in_charge()
     scheduler.signal(SIGCONT)
-    well = "curl -sf localhost:9817/healthz"
-    wait_until(guest, lambda: guest.run(well, LIMIT_S).output == "ok\n", "its health")
+    wait_until(guest, lambda: is_well(guest), "its health")
     scheduler.expect_in_charge()
 
 
@@ -54,8 +61,27 @@ def test_steps_of_the_clock_change_nothing(scheduler, step_s):
     assert guest.run(step.format(step_s), LIMIT_S).rc == 0
     try:
         wait_until(guest, lambda: age_s() < 5, "a round by the new clock")
-        assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+        assert is_well(guest)
         scheduler.expect_in_charge()
         assert published(guest, PAUSES) == pauses
     finally:
         guest.run(step.format(-step_s), LIMIT_S)
+
+
+def test_a_daemon_that_gets_no_time_goes_on(scheduler):
+    """By a limit that this scheduler itself enforces, beside work on all vCPUs."""
+    guest = scheduler.vm
+    guest.shape(STARVED)
+    held = (
+        f"echo +cpu >/sys/fs/cgroup/cgroup.subtree_control; mkdir {HELD}; "
+        f"echo 1000 100000 >{HELD}/cpu.max; echo {scheduler.pid} >{HELD}/cgroup.procs"
+    )
+    assert guest.run(held, LIMIT_S).rc == 0
+    try:
+        spin(guest, *4 * ["any"], seconds=12)  # hints expire after 10 s
+        scheduler.expect_in_charge()
+    finally:
+        free = f"echo {scheduler.pid} >/sys/fs/cgroup/cgroup.procs; rmdir {HELD}"
+        guest.run(f"{free}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control", LIMIT_S)
+        guest.shape(SHAPE)
+    wait_until(guest, lambda: is_well(guest), "its health")
