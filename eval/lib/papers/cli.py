@@ -2,6 +2,7 @@
 """The command line of eval/papers."""
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import manifest
@@ -92,9 +93,18 @@ def _list(options: argparse.Namespace) -> None:
             print(f"  {row.figure}, {row.what}")
 
 
+def _command(quick: bool, runs: Sequence[dict]) -> str:
+    """What runs the same again, if it is not interrupted."""
+    words = ["eval/papers", *["--quick"] * quick]
+    if runs:
+        words += ["--seeds", provenance.spans({run["seed"] for run in runs})]
+        words += ["--ns-per-instruction", f"{runs[0]['ns_per_instruction']:g}"]
+    return " ".join(words)
+
+
 def _page(options: argparse.Namespace) -> None:
     runs = page.read(_folder(options), catalogue.scenarios().values())
     text = page.render(catalogue.PAPERS, runs, page.notes(NOTES, runs))
     every = [run for some in runs.values() for run in some]
-    facts = {"command": "make papers" + " PAPERS_QUICK=1" * options.quick}
+    facts = {"command": _command(options.quick, every)}
     manifest.write(options.file, text, facts | (provenance.of_runs(every) if every else {}))
