@@ -186,3 +186,14 @@ def test_the_papers_page_is_entered_as_it_was_made(tmp_path):
     assert papers_cli.main(["page", str(page), "--quick", "--out", str(tmp_path / "none")]) == 0
     assert manifest.entries(tmp_path)["papers.md"]["command"] == "make papers PAPERS_QUICK=1"
     assert "no known build" in manifest.problems(tmp_path, "0.1.0")[0], "nothing has run"
+
+
+def test_the_papers_page_tells_the_command_of_its_runs(tmp_path):
+    (tmp_path / manifest.NAME).write_text("{}")
+    of_today = runs(1.0, blocks=3, versions=VERSIONS, ns_per_instruction=1)
+    some = "".join(json.dumps(run) + "\n" for run in of_today)
+    (tmp_path / "irs-fig13.jsonl").write_text(some)
+    page = str(tmp_path / "papers.md")
+    assert papers_cli.main(["page", page, "--quick", "--out", str(tmp_path)]) == 0
+    told = manifest.entries(tmp_path)["papers.md"]["command"]
+    assert told == "eval/papers --quick --seeds 1-3 --ns-per-instruction 1"

@@ -94,11 +94,12 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _command(quick: bool, runs: Sequence[dict]) -> str:
-    """What runs the same again, if it is not interrupted."""
+    """What runs the same again, if it is not interrupted; before there are runs, what begins."""
+    if not runs:
+        return "make papers" + " PAPERS_QUICK=1" * quick
     words = ["eval/papers", *["--quick"] * quick]
-    if runs:
-        words += ["--seeds", provenance.spans({run["seed"] for run in runs})]
-        words += ["--ns-per-instruction", f"{runs[0]['ns_per_instruction']:g}"]
+    words += ["--seeds", provenance.spans({run["seed"] for run in runs})]
+    words += ["--ns-per-instruction", f"{runs[0]['ns_per_instruction']:g}"]
     return " ".join(words)
 
 
