@@ -42,7 +42,7 @@ def bars(text: str, kind: str) -> list[tuple[float, float, float]]:
 
 
 def test_the_task_runs_stops_with_its_vcpu_and_leaves():
-    text = picture.svg([timeline()], "")
+    text = picture.render([timeline()], "")
     runs = bars(text, "runs")
     assert [each[:2] for each in runs] == [(0, 30), (40, 60), (60, 100)]
     assert runs[0][2] == runs[1][2] and runs[2][2] - runs[0][2] == picture.LANE_H
@@ -53,24 +53,24 @@ def test_the_task_runs_stops_with_its_vcpu_and_leaves():
 
 
 def test_timelines_are_below_each_other_on_one_scale():
-    text = picture.svg([timeline(), timeline()], "of today")
+    text = picture.render([timeline(), timeline()], "of today")
     runs = bars(text, "runs")
     assert [each[:2] for each in runs[:3]] == [each[:2] for each in runs[3:]]
     assert min(each[2] for each in runs[3:]) > max(each[2] for each in runs[:3])
     assert ">of today</text>" in text
     with pytest.raises(BadTimeline, match="same --from-ms"):
-        picture.svg([timeline(), timeline().between(0, 50 * MS)], "")
+        picture.render([timeline(), timeline().between(0, 50 * MS)], "")
 
 
 def test_where_no_task_ran_there_is_no_picture():
     with pytest.raises(BadTimeline, match="no task ran"):
-        picture.svg([Timeline("", 0, 100 * MS, [Lane("vCPU 0")])], "")
+        picture.render([Timeline("", 0, 100 * MS, [Lane("vCPU 0")])], "")
 
 
 def test_it_stands_alone_in_light_and_dark_and_takes_no_markup():
     some = timeline()
     some.title = "<script>"
-    text = picture.svg([some], "<b>")
+    text = picture.render([some], "<b>")
     assert "<script>" not in text and "<b>" not in text and "prefers-color-scheme: dark" in text
     assert "http" not in text.replace('xmlns="http://www.w3.org/2000/svg"', "")
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+import svg
 from vlab import LabError
 from vlab.errors import EX_USAGE
 
@@ -27,7 +28,6 @@ UP, DOWN = -4.0, 6.5
 ONE_COLUMN_ROWS = 20  # more are set in two columns, so that a page of a README holds them
 # No interval is so wide that the others cannot be read: the scale holds all ratios, with room.
 ROOM = 1.12
-SMALL_CHAR_W = 6.6
 LABEL_W = 34  # of a tick, with room
 LONGEST_NAME = 22  # a workload may be a whole command line
 
@@ -41,12 +41,7 @@ GLYPHS = (
     "M0-4V4M-4 0H4",
     "M0 4 4-3H-4z",
 )
-STYLE = """
-text { font: 13px sans-serif; fill: #24292f; }
-.head { font-weight: bold; }
-.small { font-size: 12px; fill: #57606a; }
-.end { text-anchor: end; }
-.middle { text-anchor: middle; }
+LIGHT = """\
 .grid { stroke: #d8dee4; }
 .one { stroke: #57606a; stroke-width: 1.5; }
 .noise { fill: #afb8c1; opacity: .3; }
@@ -59,9 +54,8 @@ text { font: 13px sans-serif; fill: #24292f; }
 .undecided { stroke: #57606a; fill: #ffffff; }
 text.better, text.level, text.worse, text.failed { stroke: none; font-weight: bold; }
 text.undecided { stroke: none; fill: #57606a; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; }
-  .small { fill: #9198a1; }
+"""
+DARK = """\
   .grid { stroke: #30363d; }
   .one { stroke: #9198a1; }
   .noise { fill: #6e7681; }
@@ -71,9 +65,8 @@ text.undecided { stroke: none; fill: #57606a; }
   .worse, .failed { stroke: #f85149; fill: #f85149; }
   .undecided { stroke: #9198a1; fill: #0d1117; }
   text.undecided { fill: #9198a1; }
-}
-.bar { fill: none; }
 """
+STYLE = svg.style(LIGHT, DARK, always=".bar { fill: none; }\n")
 
 
 @dataclass(frozen=True)
@@ -116,15 +109,13 @@ def render(runs: Sequence[dict], margin_ratio: float = stats.MARGIN_RATIO) -> st
     baseline = runs[0]["baseline"]
     headline = _headline(tables, baseline)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:g}" role="img" '
-        f'aria-labelledby="title"><title id="title">{escape(headline)}</title>'
-        f"<style>{STYLE}</style>",
-        _text(MARGIN, 22, headline, "head"),
+        svg.opening(WIDTH, height, headline, STYLE),
+        svg.text(MARGIN, 22, headline, "head"),
         *_legend(tables, baseline, margin_ratio),
     ]
     for column, some in columns:
         parts += _column(column, some, scale)
-    parts += [_text(MARGIN, height - 8, _conditions(runs), "small"), "</svg>"]
+    parts += [svg.text(MARGIN, height - 8, _conditions(runs), "small"), "</svg>"]
     return "\n".join(parts) + "\n"
 
 
@@ -175,19 +166,19 @@ def _legend(tables: Sequence[Table], baseline: str, margin_ratio: float) -> Iter
     words += [("worse", "worse"), ("undecided", "undecided")]
     for kind, text in words:
         yield f'<circle class="dot {kind}" cx="{x:g}" cy="{y - 4}" r="4"/>'
-        yield _text(x + 9, y, text, "small")
-        x += 9 + len(text) * SMALL_CHAR_W + 20
+        yield svg.text(x + 9, y, text, "small")
+        x += 9 + len(text) * svg.SMALL_CHAR_W + 20
     yield f'<path class="bar undecided" d="M{x:g} {y - 4}h22"/>'
-    yield _text(x + 29, y, "95 % interval", "small")
-    x += 29 + 13 * SMALL_CHAR_W + 20
+    yield svg.text(x + 29, y, "95 % interval", "small")
+    x += 29 + 13 * svg.SMALL_CHAR_W + 20
     yield f'<rect class="noise" x="{x:g}" y="{y - 13}" width="22" height="18" rx="2"/>'
-    yield _text(x + 29, y, f"{baseline} against itself", "small")
+    yield svg.text(x + 29, y, f"{baseline} against itself", "small")
     x, y = MARGIN + 56.0, y + 20
-    yield _text(MARGIN, y, "others:", "small")
+    yield svg.text(MARGIN, y, "others:", "small")
     for arm, glyph in _glyphs(tables).items():
         yield _glyph(glyph, x, y - 4)
-        yield _text(x + 9, y, arm, "small")
-        x += 9 + len(arm) * SMALL_CHAR_W + 20
+        yield svg.text(x + 9, y, arm, "small")
+        x += 9 + len(arm) * svg.SMALL_CHAR_W + 20
 
 
 def _glyphs(tables: Sequence[Table]) -> dict[str, str]:
@@ -214,8 +205,8 @@ def _column(column: Column, panels: Sequence[Panel], scale: RatioScale) -> Itera
     y = float(TOP + AXIS_H)
     for panel in panels:
         yield from _grid(column, scale, ticks, y + HEADING_H, y + panel.height - PANEL_GAP)
-        yield _text(column.left, y + 18, report.short_title(panel.table), "head")
-        yield _text(column.left + column.width, y + 18, _taken(panel), "small end")
+        yield svg.text(column.left, y + 18, report.short_title(panel.table), "head")
+        yield svg.text(column.left + column.width, y + 18, _taken(panel), "small end")
         for number, row in enumerate(panel.rows):
             middle = y + HEADING_H + ROW_H * (number + 0.5)
             yield from _row(row, panel.others[row.workload], column, scale, middle, glyphs)
@@ -224,10 +215,10 @@ def _column(column: Column, panels: Sequence[Panel], scale: RatioScale) -> Itera
 
 def _axis(column: Column, scale: RatioScale, ticks: Iterable[float]) -> Iterator[str]:
     one, base = _x(column, scale, 1), TOP + AXIS_H
-    yield _text(one - 16, base - 18, "← worse", "small end")
-    yield _text(one + 16, base - 18, "better →", "small")
+    yield svg.text(one - 16, base - 18, "← worse", "small end")
+    yield svg.text(one + 16, base - 18, "better →", "small")
     for tick in ticks:
-        yield _text(_x(column, scale, tick), base - 4, f"{tick:g}", "small middle")
+        yield svg.text(_x(column, scale, tick), base - 4, f"{tick:g}", "small middle")
 
 
 def _grid(
@@ -294,11 +285,11 @@ def _numbers(row: Row, kind: str, column: Column, base: float) -> Iterator[str]:
     end = column.left + column.width
     if not column.is_wide:
         told = "failed" if row.failures else f"{row.ratio.ratio:.2f}" if row.ratio else "-"
-        yield _text(end, base, told, f"{kind} end")
+        yield svg.text(end, base, told, f"{kind} end")
         return
     told = "-" if row.failures else report.interval(row.ratio, digits=2)
-    yield _text(column.plot[1] + 12, base, told, "small")
-    yield _text(end, base, row.verdict, f"{kind} end")
+    yield svg.text(column.plot[1] + 12, base, told, "small")
+    yield svg.text(end, base, row.verdict, f"{kind} end")
 
 
 def _x(column: Column, scale: RatioScale, ratio: float) -> float:
@@ -312,7 +303,3 @@ def _cut(name: str) -> str:
 
 def _glyph(path: str, x: float, y: float) -> str:
     return f'<path class="other" transform="translate({x:.1f} {y:g})" d="{path}"/>'
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:g}">{escape(text)}</text>'

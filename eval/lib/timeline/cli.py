@@ -76,7 +76,7 @@ def _draw(args: argparse.Namespace) -> None:
         parts = [_part(timeline, args.from_ms, args.to_ms) for timeline in timelines]
         if args.out.suffix == ".svg":
             facts = _facts(parts)
-            manifest.write(args.out, picture.svg(parts, _conditions(facts)), facts)
+            manifest.write(args.out, picture.render(parts, _conditions(facts)), facts)
         elif len(parts) > 1:
             raise LabError("a page has one timeline; give one --draw, or --out FILE.svg", EX_USAGE)
         else:

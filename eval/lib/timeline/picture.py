@@ -7,8 +7,9 @@ choice of light or dark. render.py draws one timeline with all that is known.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 from itertools import pairwise
+
+import svg
 
 from .model import BadTimeline, Lane, Period, Timeline
 from .render import ms, round_step_ns
@@ -18,28 +19,21 @@ TOP, AXIS_H, FOOT = 32, 8, 24
 TITLE_H, LANE_H, BAR_H, GAP = 26, 16, 12, 16
 STOPPED_H = 5  # lower, for who does not tell red from green
 THINNEST = 0.5  # what is shorter than this many units is still seen
-KEY_CHAR_W = 6.6
 
-STYLE = """
-text { font: 13px sans-serif; fill: #24292f; }
-.head { font-weight: bold; }
-.small { font-size: 12px; fill: #57606a; }
-.end { text-anchor: end; }
-.middle { text-anchor: middle; }
+LIGHT = """\
 .lane, .tick { stroke: #d8dee4; }
 .runs { fill: #2da44e; }
 .stopped { fill: #cf222e; }
 .other { fill: #8c959f; opacity: .35; }
 .move { stroke: #2da44e; stroke-width: 1; fill: none; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; }
-  .small { fill: #9198a1; }
+"""
+DARK = """\
   .lane, .tick { stroke: #30363d; }
   .runs { fill: #3fb950; }
   .stopped { fill: #f85149; }
   .move { stroke: #3fb950; }
-}
 """
+STYLE = svg.style(LIGHT, DARK)
 KEYS = (
     ("runs", "the task runs"),
     ("stopped", "the task is stopped with its vCPU"),
@@ -47,7 +41,7 @@ KEYS = (
 )
 
 
-def svg(timelines: Sequence[Timeline], conditions: str) -> str:
+def render(timelines: Sequence[Timeline], conditions: str) -> str:
     """The picture, with `conditions` as its last line. Raises BadTimeline where no task ran."""
     panels = [(timeline, *_parts(timeline)) for timeline in timelines]
     spans = {timeline.end_ns - timeline.begin_ns for timeline in timelines}
@@ -57,9 +51,7 @@ def svg(timelines: Sequence[Timeline], conditions: str) -> str:
     height = TOP + sum(heights) + AXIS_H + FOOT
     told = "; ".join(_told(timeline, runs) for timeline, runs, _ in panels)
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-labelledby="title"><title id="title">{escape(told)}</title>'
-        f"<style>{STYLE}</style>",
+        svg.opening(WIDTH, height, told, STYLE),
         *_legend(),
     ]
     y = TOP
@@ -67,7 +59,7 @@ def svg(timelines: Sequence[Timeline], conditions: str) -> str:
         out += _panel(timeline, runs, stopped, y)
         y += tall
     out += _axis(panels[0][0], y)
-    return "\n".join([*out, _text(14, height - 8, conditions, "small"), "</svg>"]) + "\n"
+    return "\n".join([*out, svg.text(14, height - 8, conditions, "small"), "</svg>"]) + "\n"
 
 
 Parts = list[list[Period]]  # by lane
@@ -121,14 +113,14 @@ def _panel(timeline: Timeline, runs: Parts, stopped: Parts, top: float) -> Itera
         begin, end = ((at_ns - timeline.begin_ns) * scale for at_ns in period)
         return _bar(kind, LEFT + begin, middle, max(end - begin, THINNEST))
 
-    yield _text(14, top + 17, _told(timeline, runs), "head")
+    yield svg.text(14, top + 17, _told(timeline, runs), "head")
     bottom = top + TITLE_H + LANE_H * len(timeline.lanes)
     for x, _ in _ticks(timeline):
         yield f'<path class="tick" d="M{x:.1f} {top + TITLE_H - 2:g}V{bottom:g}"/>'
     for number, lane in enumerate(timeline.lanes):
         y = top + TITLE_H + LANE_H * number
         middle = y + BAR_H / 2
-        yield _text(14, y + BAR_H - 2, lane.name, "small")
+        yield svg.text(14, y + BAR_H - 2, lane.name, "small")
         yield f'<path class="lane" d="M{LEFT} {middle:g}H{WIDTH - RIGHT}"/>'
         there = sorted(runs[number] + stopped[number])
         for period in lane.inactive:
@@ -159,14 +151,14 @@ def _legend() -> Iterator[str]:
     x = 14.0
     for kind, text in KEYS:
         yield _bar(kind, x, 14, 18)
-        yield _text(x + 24, 19, text, "small")
-        x += 24 + len(text) * KEY_CHAR_W + 22
+        yield svg.text(x + 24, 19, text, "small")
+        x += 24 + len(text) * svg.SMALL_CHAR_W + 22
 
 
 def _axis(timeline: Timeline, y: float) -> Iterator[str]:
     for x, at_ns in _ticks(timeline):
         is_last = x > WIDTH - RIGHT - 1
-        yield _text(
+        yield svg.text(
             x + RIGHT / 2 * is_last, y, ms(at_ns), f"small {'end' if is_last else 'middle'}"
         )
 
@@ -184,7 +176,3 @@ def _bar(kind: str, x: float, middle: float, width: float) -> str:
         f'<rect class="{kind}" x="{x:.2f}" y="{middle - height / 2:g}" '
         f'width="{width:.2f}" height="{height}"/>'
     )
-
-
-def _text(x: float, y: float, text: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:.1f}" y="{y:g}">{escape(text)}</text>'
