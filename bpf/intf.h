@@ -65,6 +65,7 @@ enum vaware_outcome {
  * say as much as weight^2 / weight_sq epochs of equal weight (Kish 1965).
  */
 struct vaware_epochs {
+	u64 count;     /* as so many of equal weight, to the nearest */
 	u64 weight;    /* of all of them */
 	u64 weight_sq; /* of the squares of their weights */
 	u64 sum;

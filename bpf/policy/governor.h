@@ -131,12 +131,12 @@ static inline u64 governor_log_256(u64 value)
 	return octave * 256 + rest - 256;
 }
 
-/* Return as how many epochs of equal weight @epochs count, to the nearest. */
-static inline u64 governor_count(const struct vaware_epochs *epochs)
+/* Count @epochs, of which there are some. */
+static inline void governor_count(struct vaware_epochs *epochs)
 {
 	u64 sq = epochs->weight_sq;
 
-	return sq ? (epochs->weight * epochs->weight + sq / 2) / sq : 0;
+	epochs->count = (epochs->weight * epochs->weight + sq / 2) / sq;
 }
 
 /*
@@ -149,12 +149,14 @@ static inline void governor_add(struct vaware_epochs *epochs, u64 log_256, u64 w
 	epochs->weight_sq += weight * weight;
 	epochs->sum += weight * log_256;
 	epochs->sum_sq += weight * log_256 * log_256;
-	if (governor_count(epochs) < TRIAL_EPOCHS_MAX)
+	governor_count(epochs);
+	if (epochs->count < TRIAL_EPOCHS_MAX)
 		return;
 	epochs->weight /= 2;
 	epochs->weight_sq /= 2;
 	epochs->sum /= 2;
 	epochs->sum_sq /= 2;
+	governor_count(epochs);
 }
 
 /* Add to @sum what the vCPU of @s has had since load. */
@@ -255,7 +257,7 @@ static inline u64 governor_error_sq(const struct vaware_epochs *epochs)
 	u64 mean_sq = epochs->sum_sq / epochs->weight, mean = epochs->sum / epochs->weight;
 	u64 variance = mean_sq > mean * mean ? mean_sq - mean * mean : 0;
 
-	return (variance + EPOCH_NOISE_256 * EPOCH_NOISE_256) / governor_count(epochs);
+	return (variance + EPOCH_NOISE_256 * EPOCH_NOISE_256) / epochs->count;
 }
 
 /* What a policy has changed in one outcome. */
@@ -269,8 +271,9 @@ static inline struct governor_gain governor_gain(const struct vaware_trial *tria
 {
 	const struct vaware_epochs *with = &trial->arms[1][outcome & 1];
 	const struct vaware_epochs *without = &trial->arms[0][outcome & 1];
-	u64 count = governor_count(with), count_without = governor_count(without);
-	struct governor_gain gain = { .epochs = count < count_without ? count : count_without };
+	struct governor_gain gain = {
+		.epochs = with->count < without->count ? with->count : without->count,
+	};
 
 	if (gain.epochs < TRIAL_EPOCHS_MIN)
 		return gain;

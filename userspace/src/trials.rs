@@ -38,16 +38,11 @@ impl Trial {
         let outcome = |index: usize| {
             let [without, with] = trial.arms.map(|arm| arm[index]);
             let mean = |epochs: intf::vaware_epochs| epochs.sum as f64 / epochs.weight as f64;
-            // As in policy/governor.h.
-            let count = |epochs: intf::vaware_epochs| {
-                let squared = epochs.weight.pow(2) + epochs.weight_sq / 2;
-                squared.checked_div(epochs.weight_sq).unwrap_or(0)
-            };
             let more = (mean(with) - mean(without)) / LOG_PARTS;
             let is_better_below = index == intf::VAWARE_OUTCOME_WAIT as usize;
             Outcome {
-                epochs: [count(without), count(with)],
-                gain_ratio: (without.weight > 0 && with.weight > 0)
+                epochs: [without.count, with.count],
+                gain_ratio: (without.count > 0 && with.count > 0)
                     .then(|| if is_better_below { -more } else { more }.exp2()),
             }
         };
@@ -93,6 +88,7 @@ mod tests {
     fn epochs(count: u64, log_256: u64) -> intf::vaware_epochs {
         let weight = 1000 * count;
         intf::vaware_epochs {
+            count,
             weight,
             weight_sq: 1000 * weight,
             sum: weight * log_256,
