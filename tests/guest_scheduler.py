@@ -80,6 +80,11 @@ def spin(vm: Vm, *tasks: str, seconds: float) -> list[dict]:
     return spinners.parse(done.output)
 
 
+def is_well(vm: Vm) -> bool:
+    """Whether the daemon says so."""
+    return vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+
+
 def start_where_the_port_is_taken(vm: Vm) -> Result:
     """How the daemon ends if another program listens at its address."""
     server = vm.spawn("exec python3 -S -m http.server --bind 127.0.0.1 9817")

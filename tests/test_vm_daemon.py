@@ -9,6 +9,7 @@ from guest_scheduler import (
     LIMIT_S,
     METRICS,
     GuestScheduler,
+    is_well,
     on_kernels,
     published,
     sched_ext,
@@ -58,7 +59,7 @@ def test_metrics_follow_what_happens(scheduler):
     assert value(after, 'scx_vaware_vcpus{state="online"}') == 4
     assert value(after, "process_resident_memory_bytes") > 1e6
     assert age_s(guest, after, "control_loop") < 15
-    assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    assert is_well(guest)
     top = guest.run(f"{AS_NOBODY} {BINARY} top --once --interval 0.5", LIMIT_S)
     assert top.rc == 0 and "running, 4 vCPUs" in top.output, top.output
 
@@ -94,7 +95,7 @@ def test_no_client_ends_it(scheduler):
     hung_up = scheduler.vm.run(client, LIMIT_S)
     assert hung_up.rc == 0, hung_up.output
     scheduler.expect_in_charge()
-    assert scheduler.vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    assert is_well(scheduler.vm)
 
 
 def test_a_reload_names_the_keys_that_it_ignores(scheduler):

@@ -15,6 +15,7 @@ from guest_scheduler import (
     DEFAULT_KERNEL,
     LIMIT_S,
     SHAPE,
+    is_well,
     on_kernels,
     published,
     spin,
@@ -28,10 +29,6 @@ PAUSES = "scx_vaware_vm_pauses_total"
 BEAT = "scx_vaware_control_loop_timestamp_seconds"
 STARVED = "floating:2+quota:5/50"  # what is emulated for long should be little
 HELD = "/sys/fs/cgroup/held"
-
-
-def is_well(vm) -> bool:
-    return vm.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
 
 
 def test_a_daemon_that_is_stopped_for_a_minute_goes_on(scheduler):

@@ -14,6 +14,7 @@ from guest_scheduler import (
     SHAPE,
     STACKED,
     boot,
+    is_well,
     published,
     sched_ext,
     wait_until,
@@ -72,7 +73,7 @@ def test_it_starts_with_two_capabilities_and_no_root(guest):
     bpf_and_perfmon = (1 << 39) | (1 << 38)
     assert int(fields["CapEff"], 16) == int(fields["CapBnd"], 16) == bpf_and_perfmon
     assert fields["NoNewPrivs"] == "1"
-    assert guest.run("curl -sf localhost:9817/healthz", LIMIT_S).output == "ok\n"
+    assert is_well(guest)
     assert int(shown(guest, "WatchdogTimestampMonotonic")["WatchdogTimestampMonotonic"]) > 0
 
 
