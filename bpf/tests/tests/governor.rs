@@ -41,9 +41,7 @@ struct Service {
 
 impl Service {
     fn begin(index: u32, seed: u64) -> Self {
-        let epochs = || vaware_epochs { count: 0, weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
-        let arms = [[epochs(), epochs()], [epochs(), epochs()]];
-        let trial = vaware_trial { arms, acted_epoch: 0, verdict: OPEN, prior: OPEN };
+        let trial = vaware_trial { verdict: OPEN, prior: OPEN, ..vaware_trial::default() };
         Self { trial, index, exact: true, epoch: seed, random: seed | 1 }
     }
 
@@ -102,7 +100,7 @@ fn mean(epochs: &vaware_epochs) -> u64 {
 }
 
 fn arm(logs: &[u64]) -> vaware_epochs {
-    let mut epochs = vaware_epochs { count: 0, weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
+    let mut epochs = vaware_epochs::default();
     for log_256 in logs {
         pure!(governor_add(&mut epochs, *log_256, 1000));
     }
@@ -284,18 +282,17 @@ proptest! {
 
     #[test]
     fn an_epoch_counts_by_its_weight(weights in prop::collection::vec(100u64..10_000, 1..20), log in 1000u64..4000) {
-        let mut epochs = vaware_epochs { count: 0, weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
+        let mut epochs = vaware_epochs::default();
         for weight in &weights {
             pure!(governor_add(&mut epochs, log, *weight));
         }
-        let count = epochs.count;
-        prop_assert!(count >= 1 && count <= weights.len() as u64);
+        prop_assert!((1..=weights.len() as u64).contains(&epochs.count));
         prop_assert!(mean(&epochs).abs_diff(log) <= 1);
     }
 
     #[test]
     fn epochs_of_nearly_equal_weight_count_each(weights in prop::collection::vec(900u64..1100, 1..23)) {
-        let mut epochs = vaware_epochs { count: 0, weight: 0, weight_sq: 0, sum: 0, sum_sq: 0 };
+        let mut epochs = vaware_epochs::default();
         for weight in &weights {
             pure!(governor_add(&mut epochs, 2000, *weight));
         }
