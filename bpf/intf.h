@@ -250,7 +250,7 @@ enum vaware_steal_source {
 
 /*
  * Clock of all stamps in struct vaware_activity: the scheduler's (scx_bpf_now), which user space
- * cannot read by itself; struct vaware_clock relates it to CLOCK_MONOTONIC.
+ * cannot read by itself; struct vaware_clock tells it.
  */
 
 /* What a vCPU does, by its own last word. Whether it is stopped others must judge. */
@@ -325,7 +325,6 @@ struct vaware_cgroup {
 /* Argument of the vaware_read_clocks program: the kernel's clocks, read together. */
 struct vaware_clock {
 	u64 jiffies;
-	u64 monotonic_ns;
 	u64 sched_ns; /* the clock of struct vaware_activity */
 };
 

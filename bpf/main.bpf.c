@@ -13,12 +13,12 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 const volatile u32 nr_vcpus = 1;
+const volatile u64 tick_ns = 10 * NS_PER_MS;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 const volatile bool activity_on = true;
 const volatile bool log_activity = false;
 const volatile bool queued_wakeup = false;
 
-u64 tick_ns = 10 * NS_PER_MS; /* until the daemon knows better */
 u64 policies = ~0ULL;
 u64 wait_bound_ns = NS_PER_S;
 u32 hints_flags;
@@ -77,21 +77,21 @@ u64 clock_ahead_ns;
 #define CLOCKS_APART_NS (10 * NS_PER_US)
 
 /*
- * Read the clocks: the daemon derives HZ from them, and what stamps of the scheduler's mean. Who
- * asks is the daemon. It is told here, as the number that it has in a PID namespace is another. How
- * the clocks differ is kept if both were read at once.
+ * Read the clocks, by which the daemon says until when its hints count and knows what stamps of the
+ * scheduler's mean. Who asks is the daemon. It is told here, as the number that it has in a PID
+ * namespace is another. How the scheduler's clock differs from CLOCK_MONOTONIC is kept if both were
+ * read at once.
  */
 SEC("syscall")
 int vaware_read_clocks(struct vaware_clock *clock)
 {
 	bool cached = clock_is_cached();
+	u64 monotonic_ns = bpf_ktime_get_ns();
 
 	clock->jiffies = bpf_jiffies64();
-	clock->monotonic_ns = bpf_ktime_get_ns();
 	clock->sched_ns = now_unlocked_ns();
-	if (!cached &&
-	    (!clock_ahead_ns || bpf_ktime_get_ns() - clock->monotonic_ns < CLOCKS_APART_NS))
-		clock_ahead_ns = clock->monotonic_ns - clock->sched_ns;
+	if (!cached && (!clock_ahead_ns || bpf_ktime_get_ns() - monotonic_ns < CLOCKS_APART_NS))
+		clock_ahead_ns = monotonic_ns - clock->sched_ns;
 	daemon_tgid = bpf_get_current_task_btf()->tgid;
 	return 0;
 }

@@ -26,7 +26,7 @@ pub fn start(scheduler: &Scheduler, config: &Config) -> String {
     let vcpus = scheduler.vcpus();
     let announced = scheduler.announced();
     line!(text, "scx_vaware: enabled");
-    line!(text, "  kernel      {}, tick {} ms", kernel::release(), scheduler.tick_ns() / 1_000_000);
+    line!(text, "  kernel      {}, tick {} ms", kernel::release(), kernel::tick_ns() / 1_000_000);
     line!(text, "  hypervisor  {}", announced.hypervisor.name());
     line!(text, "  vCPUs       {} online of {}", vcpus.online.len(), vcpus.possible.len());
     line!(text, "  stolen time {}", scheduler.steal_source());

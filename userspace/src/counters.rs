@@ -85,7 +85,7 @@ impl Counters {
 /// # Errors
 /// What the kernel said of a program that was there at load.
 pub(crate) fn read_clocks(program: BorrowedFd<'_>) -> anyhow::Result<intf::vaware_clock> {
-    let mut clock = intf::vaware_clock { jiffies: 0, monotonic_ns: 0, sched_ns: 0 };
+    let mut clock = intf::vaware_clock { jiffies: 0, sched_ns: 0 };
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
         ctx_in: (&raw mut clock).cast(),

@@ -59,7 +59,6 @@ pub struct Scheduler<'a> {
     announced: Announced,
     policies: PolicySet,
     priors: Priors,
-    tick_ns: u64,
     /// The global variables as they were before the programs first ran.
     fresh: Option<(types::data, types::bss)>,
     /// While it is measured how long tasks wait at shootdowns.
@@ -190,6 +189,7 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
+        rodata.tick_ns = kernel::tick_ns();
         rodata.steal_source = if announced.kvm_steal_clock {
             intf::VAWARE_STEAL_KVM
         } else {
@@ -244,28 +244,19 @@ impl<'a> Scheduler<'a> {
         }
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
-        let mut scheduler = Self {
+        let scheduler = Self {
             skel,
             link: None,
             vcpus,
             announced,
             policies: config.policies,
             priors: Priors::default(),
-            tick_ns: 0,
             fresh: None,
             flush_links: None,
             flushes_hidden: false,
         };
-        scheduler.learn_tick()?;
+        scheduler.clocks()?; // tells the kernel half who feeds it
         Ok(scheduler)
-    }
-
-    /// Tell the kernel half how long a tick is.
-    fn learn_tick(&mut self) -> anyhow::Result<()> {
-        let clock = self.clocks()?;
-        self.tick_ns = kernel::tick_ns(clock.jiffies, clock.monotonic_ns);
-        self.data()?.tick_ns = self.tick_ns;
-        Ok(())
     }
 
     fn clocks(&self) -> anyhow::Result<intf::vaware_clock> {
@@ -279,8 +270,8 @@ impl<'a> Scheduler<'a> {
     /// # Errors
     /// What the kernel said of a map that was there at load: a fault of this program.
     pub fn set_inputs(&mut self, inputs: &[VcpuHints], valid: Duration) -> anyhow::Result<()> {
-        let until =
-            self.clocks()?.jiffies + u64::try_from(valid.as_nanos())?.div_ceil(self.tick_ns.max(1));
+        let ticks = u64::try_from(valid.as_nanos())?.div_ceil(kernel::tick_ns());
+        let until = self.clocks()?.jiffies + ticks;
         for inputs in inputs.iter().filter(|inputs| inputs.vcpu < self.vcpus.nr_ids()) {
             kernel_map::write(&self.skel.maps.vcpu_hints, inputs.vcpu, &inputs.for_kernel(until))
                 .with_context(|| format!("telling the kernel half about vCPU {}", inputs.vcpu))?;
@@ -375,11 +366,6 @@ impl<'a> Scheduler<'a> {
     /// What the hypervisor announces, or is taken to.
     pub fn announced(&self) -> Announced {
         self.announced
-    }
-
-    /// The kernel's tick in ns.
-    pub fn tick_ns(&self) -> u64 {
-        self.tick_ns
     }
 
     /// The counters of every possible vCPU, by number.
