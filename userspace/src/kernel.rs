@@ -47,14 +47,14 @@ fn parse_events(text: &str) -> Vec<(String, u64)> {
     text.lines().filter_map(event).collect()
 }
 
-/// Wait until sched_ext is in `wanted`, at most `limit`. Return whether it is.
-pub fn wait_for_state(wanted: &str, limit: Duration) -> bool {
+/// Wait until sched_ext is in the state `wanted` or `given_up`, at most `limit`. Return whether it is.
+pub fn wait_for_state(wanted: &str, limit: Duration, given_up: impl Fn() -> bool) -> bool {
     let deadline = Instant::now() + limit;
     loop {
         if state().as_deref() == Some(wanted) {
             return true;
         }
-        if Instant::now() >= deadline {
+        if given_up() || Instant::now() >= deadline {
             return false;
         }
         sleep(Duration::from_millis(10));

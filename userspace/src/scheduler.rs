@@ -101,7 +101,7 @@ impl<'a> Scheduler<'a> {
     }
 
     fn wait_until_enabled(&self) -> Result<(), Failure> {
-        if kernel::wait_for_state("enabled", STATE_LIMIT) {
+        if kernel::wait_for_state("enabled", STATE_LIMIT, || self.end().is_some()) {
             return Ok(());
         }
         Err(self.end().and_then(|end| self.failure(end)).unwrap_or_else(|| {
@@ -115,7 +115,7 @@ impl<'a> Scheduler<'a> {
     /// [`Failure::Other`] if the kernel does not confirm that its own scheduler is back.
     pub fn detach(&mut self) -> Result<(), Failure> {
         self.link = None;
-        if kernel::wait_for_state("disabled", STATE_LIMIT) {
+        if kernel::wait_for_state("disabled", STATE_LIMIT, || false) {
             return Ok(());
         }
         Err(anyhow!("the kernel has not confirmed that its own scheduler is back; see dmesg")
