@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What happens to a machine happens to the scheduler: no stall, no ejection, nothing left.
 
-Other faults are tested where their subject is: kills and operators (test_vm_service.py), pauses
-(test_vm_pause.py), hotplug (test_vm_kernels.py, test_vm_daemon.py), broken configuration
-(test_vm_settings.py), full disks (test_vm_outputs.py), other schedulers (test_vm_exit_codes.py),
-stalls (test_vm_stall.py), real-time and deadline tasks (test_vm_fairness.py).
+Other faults are tested where their subject is: kills, operators, start limit and lack of memory
+(test_vm_service.py), pauses (test_vm_pause.py), hotplug (test_vm_kernels.py, test_vm_daemon.py),
+broken configuration (test_vm_settings.py), full disks (test_vm_outputs.py), other schedulers
+(test_vm_exit_codes.py), stalls (test_vm_stall.py), real-time and deadline tasks
+(test_vm_fairness.py); all of them for long, and at random, in test_vm_soak.py.
 """
 
+import json
 from signal import SIGCONT, SIGSTOP
 
 import pytest
@@ -19,6 +21,7 @@ from guest_scheduler import (
     on_kernels,
     published,
     spin,
+    tool,
     wait_until,
 )
 from workloads import spinners
@@ -27,6 +30,11 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 DAY_S = 86_400
 PAUSES = "scx_vaware_vm_pauses_total"
 BEAT = "scx_vaware_control_loop_timestamp_seconds"
+WAIT_BOUND_S = 1.0  # the scheduler's default
+RATE, SPAWNERS = 10_000, 6  # short tasks a second, and who starts them
+BAD = 3
+STRAGGLER = f"floating:2+quota:5/100:{BAD}"
+IS_BANNED = f'scx_vaware_vcpu_banned{{cpu="{BAD}"}}'
 STARVED = "floating:2+quota:5/50"  # what is emulated for long should be little
 HELD = "/sys/fs/cgroup/held"
 
@@ -82,3 +90,28 @@ def test_a_daemon_that_gets_no_time_goes_on(scheduler):
         guest.run(f"{free}; echo -cpu >/sys/fs/cgroup/cgroup.subtree_control", LIMIT_S)
         guest.shape(SHAPE)
     wait_until(guest, lambda: is_well(guest), "its health")
+
+
+def test_many_short_tasks_keep_nobody_from_running(scheduler):
+    guest = scheduler.vm
+    guest.shape("honest")
+    probes = guest.spawn(spinners.command(1.5, "vcpu=1,nice=19", "vcpu=2,policy=idle"))
+    spawner = tool("short_tasks.py", RATE / SPAWNERS, 1.5)
+    short = guest.run(f"for i in $(seq {SPAWNERS}); do {spawner} & done; wait", LIMIT_S)
+    told = probes.wait(LIMIT_S)
+    assert short.rc == 0 and told.rc == 0, short.output + told.output
+    assert sum(map(float, short.output.split())) > 0.9 * RATE, "too few for this test"
+    for probe in json.loads(told.output.splitlines()[-1]):
+        assert probe["longest_gap_s"] < 1.1 * WAIT_BOUND_S, probe
+
+
+def test_tasks_that_may_run_on_a_banned_vcpu_only_run_there(scheduler):
+    guest = scheduler.vm
+    guest.shape(STRAGGLER)
+    wait_until(guest, lambda: published(guest, IS_BANNED) == 1, "the ban")
+    tasks = spin(guest, *3 * [f"vcpu={BAD}"], f"vcpu={BAD},policy=idle", seconds=4)
+    # A twentieth of a core, by turns that the host gives it each 100 ms.
+    assert max(task["longest_gap_s"] for task in tasks) < 2 * WAIT_BOUND_S, tasks
+    normal = [task["turns"] for task in tasks[:3]]
+    assert min(normal) > 0.5 * max(normal), tasks
+    assert published(guest, IS_BANNED) == 1

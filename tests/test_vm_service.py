@@ -196,3 +196,39 @@ def test_it_stays_down_when_an_operator_ends_it(guest):
     journal = guest.run("journalctl -u scx_vaware --no-pager | tail", LIMIT_S).output
     assert "the kernel's own scheduler is back" in journal
     expect_it_stays_down(guest, "failed")
+
+
+def test_a_daemon_that_dies_again_and_again_is_given_up(guest):
+    start(guest)
+    pid = f"$(systemctl show -P MainPID {UNIT})"
+    kill = f"while [ {pid} = 0 ]; do sleep 0.2; done; kill -KILL {pid}; sleep 0.2"
+    assert guest.run("; ".join(4 * [kill]), LIMIT_S).rc == 0
+    wait_until_shown(guest, "ActiveState", "^failed$")
+    expect_it_stays_down(guest, "failed")
+
+
+def test_it_comes_back_when_its_memory_does_not_suffice(guest):
+    start(guest)
+    before = shown(guest, "NRestarts")["NRestarts"]
+    limit = f"systemctl set-property --runtime {UNIT} MemoryMin=%s MemoryMax=%s"
+    assert guest.run(limit % (0, "1M"), LIMIT_S).rc == 0
+    wait_until(guest, lambda: sched_ext(guest).state == "disabled", "the end")
+    assert shown(guest, "Result")["Result"] == "oom-kill"
+    assert guest.run(limit % ("32M", "512M"), LIMIT_S).rc == 0
+    wait_until_shown(guest, "NRestarts", f"^{int(before) + 1}$")
+    drop_ins = f"/run/systemd/system.control/{UNIT}.service.d"
+    assert guest.run(f"systemctl stop {UNIT}; rm -r {drop_ins}", LIMIT_S).rc == 0
+    assert guest.run("systemctl daemon-reload", LIMIT_S).rc == 0
+
+
+def test_it_stays_when_the_kernel_looks_for_memory(guest):
+    """Huge pages take all but some of it, so that little is left to fill."""
+    start(guest)
+    before = shown(guest, "MainPID", "NRestarts")
+    reserve = "/proc/sys/vm/nr_hugepages"
+    left = "$(($(awk '/MemFree/ {print $2}' /proc/meminfo) / 2048 - 60))"
+    assert guest.run(f"echo {left} >{reserve}", LIMIT_S).rc == 0
+    hog = guest.run(f"python3 -S -c 'bytes(range(1, 256)) * (4 << 20)'; echo 0 >{reserve}", LIMIT_S)
+    assert "Killed" in hog.output, hog.output
+    assert shown(guest, "MainPID", "NRestarts") == before
+    assert sched_ext(guest).state == "enabled"
