@@ -4,13 +4,14 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-fresh sim eval eval-report results papers scale timeline peers bundle instances fuzz clean
+.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-soak test-fresh sim eval eval-report results papers scale timeline peers bundle instances fuzz clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
 AS_ROOT := $(if $(filter-out 0,$(shell id -u)),sudo --preserve-env=VAWARE_LAB_KERNELS)
 FOR ?= 60s
 SEEDS ?= 2000
+SOAK ?= 600
 # On a machine without sched_ext, `make run` loads the scheduler in a lab VM.
 HAS_SCHED_EXT := $(wildcard /sys/kernel/sched_ext)
 
@@ -83,6 +84,9 @@ fuzz: ready-build ## Give parsers, maps and the HTTP server CASES=n random input
 PYTEST := $(PYTHON) -m pytest -q -p no:cacheprovider --durations=0 --durations-min=1
 test-vm: ready-test build ## Run the tests in lab VMs
 	@set -o pipefail; $(PYTEST) -n 2 --dist loadgroup -m 'vm and not long' | tee target/test-durations.txt
+
+test-soak: ready-test build ## Run load and random faults on three kernels, for SOAK=seconds of virtual time on each
+	VAWARE_SOAK_SECONDS=$(SOAK) $(PYTEST) tests/test_vm_soak.py
 
 test-long: ready-test build packages ## Run the tests in lab VMs by wall time, and others that take long
 	@set -o pipefail; $(PYTEST) -m 'vm and long' | tee target/test-durations-long.txt

@@ -331,11 +331,13 @@ def boot(
     append: str = "",
     clock: str = "virtual",
     paravirt: tuple[str, ...] = VIRTUAL.paravirt,
+    ns_per_instruction: int = VIRTUAL.ns_per_instruction,
 ) -> Vm:
     """Boot a VM that has the scheduler at BINARY; skip the test where no VM can run."""
     options = {"vcpus": vcpus, "shape": shape, "append": append, "clock": clock}
     try:
-        vm = Vm(kernel, virtual=replace(VIRTUAL, paravirt=paravirt), **options).up()
+        virtual = replace(VIRTUAL, paravirt=paravirt, ns_per_instruction=ns_per_instruction)
+        vm = Vm(kernel, virtual=virtual, **options).up()
     except LabError as why:
         if why.exit_code == 69:
             pytest.skip(why.message)

@@ -10,7 +10,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[1]
 TARGETS = ["run", "build", "packages", "test", "lint", "test-unit", "test-vm", "test-long"]
 TARGETS += ["test-fresh", "sim", "eval", "eval-report", "results", "papers", "scale"]
-TARGETS += ["timeline", "peers", "bundle", "instances", "fuzz"]
+TARGETS += ["timeline", "peers", "bundle", "instances", "fuzz", "test-soak"]
 
 
 def commands(*arguments):
