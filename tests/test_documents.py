@@ -104,3 +104,9 @@ def test_every_shared_field_has_its_writer():
         missing = {f for f in fields if not any(fnmatch(f, pattern) for pattern in patterns)}
         extra = [p for p in patterns if not any(fnmatch(field, p) for field in fields)]
         assert not missing and not extra, (struct, missing, extra)
+
+
+def test_the_record_of_the_soak_has_all_of_its_faults():
+    test = (REPO / "tests/test_vm_soak.py").read_text().partition("FAULTS = [")[2].partition("]")[0]
+    page = (REPO / "docs/results/soak.md").read_text()
+    assert set(re.findall(r"Soak\.(\w+)", test)) == set(re.findall(r"^\| `(\w+)` \|", page, re.M))

@@ -16,7 +16,8 @@ from vlab import LabError
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 
 NAME = "manifest.json"
-BY_HAND = ("fuzz.md", "sim-scale.md")  # text around numbers of tools that write no page
+# Text around numbers of tools that write no such page.
+BY_HAND = ("blind.md", "fuzz.md", "sim-scale.md", "soak.md")
 JUDGE_NO_BUILD = ("instances.md",)  # of hosts, by whatever version their owners had
 
 
