@@ -13,12 +13,12 @@ char _license[] SEC("license") = "GPL";
 UEI_DEFINE(uei);
 
 const volatile u32 nr_vcpus = 1;
-const volatile u64 tick_ns = 10 * NS_PER_MS;
 const volatile u32 steal_source = VAWARE_STEAL_BEATS;
 const volatile bool activity_on = true;
 const volatile bool log_activity = false;
 const volatile bool queued_wakeup = false;
 
+u64 tick_ns = 10 * NS_PER_MS;
 u64 policies = ~0ULL;
 u64 wait_bound_ns = NS_PER_S;
 u32 hints_flags;

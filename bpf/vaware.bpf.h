@@ -13,13 +13,13 @@
 
 /* Set before load by the daemon, userspace/src/scheduler.rs; defined in main.bpf.c. */
 extern const volatile u32 nr_vcpus;	  /* nr_cpu_ids: possible vCPUs, offline ones included */
-extern const volatile u64 tick_ns;	  /* 1 s / HZ */
 extern const volatile u32 steal_source;	  /* enum vaware_steal_source */
 extern const volatile bool activity_on;	  /* off to measure what detection costs */
 extern const volatile bool log_activity;  /* preemptions go to the activity log */
 extern const volatile bool queued_wakeup; /* the kernel has idle vCPUs activate what wakes */
 
 /* Set after load by the daemon. */
+extern u64 tick_ns;	  /* 1 s / HZ; as a constant it takes the verifier longer */
 extern u64 policies;	  /* bits of enum vaware_policy; changes at run time */
 extern u64 wait_bound_ns; /* no runnable task waits longer for an active vCPU; likewise */
 extern u32 daemon_tgid;	  /* process that feeds us; 0 until it has said so */

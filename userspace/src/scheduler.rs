@@ -189,7 +189,6 @@ impl<'a> Scheduler<'a> {
         skel.maps.vcpu_hedges.set_max_entries(nr_vcpus)?;
         let rodata = skel.maps.rodata_data.as_mut().context("the object has no rodata")?;
         rodata.nr_vcpus = nr_vcpus;
-        rodata.tick_ns = kernel::tick_ns();
         rodata.steal_source = if announced.kvm_steal_clock {
             intf::VAWARE_STEAL_KVM
         } else {
@@ -244,7 +243,7 @@ impl<'a> Scheduler<'a> {
         }
 
         let skel = scx_ops_load!(skel, vaware, uei)?;
-        let scheduler = Self {
+        let mut scheduler = Self {
             skel,
             link: None,
             vcpus,
@@ -255,6 +254,7 @@ impl<'a> Scheduler<'a> {
             flush_links: None,
             flushes_hidden: false,
         };
+        scheduler.data()?.tick_ns = kernel::tick_ns();
         scheduler.clocks()?; // tells the kernel half who feeds it
         Ok(scheduler)
     }
