@@ -17,7 +17,7 @@ from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 
 NAME = "manifest.json"
 # Text around numbers of tools that write no such page.
-BY_HAND = ("blind.md", "fuzz.md", "sim-scale.md", "soak.md")
+BY_HAND = ("fuzz.md", "sim-scale.md", "soak.md")
 JUDGE_NO_BUILD = ("instances.md",)  # of hosts, by whatever version their owners had
 
 

@@ -29,6 +29,7 @@ def run_of(arm: str, seed: int, value: float, **more) -> dict:
         "versions": {"repository": "abc"},
         "date": "2026-11-21T05:00:00",
         "workload": "hackbench",
+        "command": "hackbench -g 4",
         "baseline": "eevdf",
         "arms": ["eevdf", "scx_a"],
         "arm": arm,

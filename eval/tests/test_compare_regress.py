@@ -29,6 +29,7 @@ def runs(ratio: float, spread: float = 0.02, blocks: int = 12, seed: int = 1, **
                     "ns_per_instruction": None,
                     "date": "2026-11-21T05:00:00",
                     "workload": "w",
+                    "command": "w --loops 3",
                     "baseline": "eevdf",
                     "arms": ["eevdf", "scx_vaware"],
                     "arm": arm,

@@ -2,15 +2,18 @@
 """The manifest of generated pages: what tools enter, and what is found to be wrong with it."""
 
 import json
+import re
+import shlex
 
 import pytest
 
 import manifest
-from compare import arms, cli, options, provenance, scale
+from compare import arms, cli, options, page, provenance, scale
 from papers import cli as papers_cli
 from test_compare_regress import runs
 from test_compare_scale import size
 from vlab import LabError
+from workloads import workload
 
 TEXT = "- 2026-11-27, repository abc1234, scx_vaware 0.1.0\n"
 FACTS = {"command": "make it", "build": "abc1234", "version": "0.1.0"}
@@ -151,6 +154,21 @@ def test_the_number_of_vcpus_is_told_where_the_shape_does_not_say_it():
     assert "--vcpus" not in provenance.command(runs(1.0, shape="rcvm", vcpus=12))
     assert "--vcpus 6 " in provenance.command(runs(1.0, shape="floating:2", vcpus=6))
     assert "--paravirt steal" in provenance.command(runs(1.0, paravirt=["steal"]))
+
+
+def test_commands_of_the_user_are_told_whole():
+    given = workload.from_command("seq 1 100000 | sort --random-sort | tail -n 1 | wc -c")
+    asked = {"workload": given.name, "command": given.command}
+    some = runs(1.0) + runs(1.0, **asked)
+    written = ["--page", "docs/results/mine.md"]
+    words = shlex.split(provenance.command(some, written).split(" && ")[0])
+    told = [words[i + 1] for i, word in enumerate(words) if word == "--workload"]
+    assert told == ["w", "seq 1 100000 | sort --random-sort | tail -n 1 | wc -c"]
+    assert provenance.command(some, written).endswith("runs.jsonl --page docs/results/mine.md")
+    table = [line for line in page.render(some, title="Mine").split("\n") if line.startswith("| ")]
+    columns = {len(re.split(r"(?<!\\)\|", line)) for line in table if "seq 1" in line}
+    assert columns == {len(line.split("|")) for line in table if " A/A " in line}
+    assert f"`` {told[1]} ``" in page.render(some)
 
 
 def test_runs_on_this_machine_are_repeated_there():

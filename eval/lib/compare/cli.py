@@ -274,6 +274,7 @@ def _report(argv: list[str]) -> int:
     parser.add_argument("files", nargs="+", metavar="FILE", help="what --out wrote")
     parser.add_argument("--markdown", action="store_true", help="as markdown")
     parser.add_argument("--page", metavar="FILE", help="write a page of markdown")
+    parser.add_argument("--title", default=page.TITLE, help="of that page; default %(default)s")
     parser.add_argument("--picture", metavar="FILE", help="write the page as one picture (SVG)")
     parser.add_argument("--html", metavar="FILE", help="write a page that needs nothing else")
     add_margin_option(parser)
@@ -292,16 +293,25 @@ def _report(argv: list[str]) -> int:
         timelines = [_read(path) for path in options.timelines]
         _write(options.html, html.render(found, options.margin, timelines))
     if options.page:
-        _publish(options.page, page.render(found, options.margin), found)
+        _publish(options.page, page.render(found, options.margin, options.title), found, options)
     if options.picture:
-        _publish(options.picture, picture.render(found, options.margin), found)
+        _publish(options.picture, picture.render(found, options.margin), found, options)
     if not (options.html or options.page or options.picture):
         print(report.render(found, options.markdown, options.margin))
     return 0
 
 
-def _publish(path: str, text: str, runs: list[dict]) -> None:
-    manifest.write(path, text, {"command": provenance.command(runs)} | provenance.of_runs(runs))
+def _publish(path: str, text: str, runs: list[dict], options: argparse.Namespace) -> None:
+    command = provenance.command(runs, _written(options))
+    manifest.write(path, text, {"command": command} | provenance.of_runs(runs))
+
+
+def _written(options: argparse.Namespace) -> list[str]:
+    """The options of a report that writes to docs/results."""
+    words = []
+    for option, path in (("--page", options.page), ("--picture", options.picture)):
+        words += [option, f"docs/results/{Path(path).name}"] if path else []
+    return words + (["--title", options.title] if options.title != page.TITLE else [])
 
 
 def _read(path: str) -> str:

@@ -3,15 +3,18 @@
 
 from collections.abc import Iterable
 
+from workloads import workload
+
 from . import report, stats
 from .report import Row, Table
 
+TITLE = "Results"
 HEAD = """\
-# Results
+# {title}
 
-Written by `eval/compare report FILE... --page docs/results/comparison.md`, from runs of one build
-with one set of arms. A section is one set of conditions: a different machine, kernel or load can
-turn each row round.
+Written by `eval/compare report FILE... --page PAGE`, from runs of one build with one set of arms;
+`manifest.json` beside it has the whole command. A section is one set of conditions: a different
+machine, kernel or load can turn each row round.
 
 In a cell: how many times as good as the baseline, over 1 is better, with the exact 95 % interval
 over the blocks of this row. A block is one seed, in which every arm runs once and the baseline
@@ -23,12 +26,13 @@ host ran something else, under the baseline.
 """
 
 
-def render(runs: list[dict], margin_ratio: float = stats.MARGIN_RATIO) -> str:
+def render(runs: list[dict], margin_ratio: float = stats.MARGIN_RATIO, title: str = TITLE) -> str:
     """The page of these runs, which are not empty. Raises LabError (64) if they make no page."""
     page = report.tables(runs, margin_ratio)
     cells = report.family(runs, [row for table in page for row in table.rows])
     facts = [report.versions(runs), report.preparation(runs), *report.caveats(runs)]
-    parts = [HEAD.format(cells=cells, margin=100 * margin_ratio), _bullets(facts) + "\n"]
+    head = HEAD.format(title=title, cells=cells, margin=100 * margin_ratio)
+    parts = [head, _bullets(facts + _commands(runs)) + "\n"]
     if lines := report.score_cells(page):
         parts.append(report.markdown_table(report.SCORE_HEADER, lines))
     return "\n".join([*parts, *(f"## {table.title}\n{_section(table)}" for table in page)])
@@ -36,6 +40,12 @@ def render(runs: list[dict], margin_ratio: float = stats.MARGIN_RATIO) -> str:
 
 def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines if line)
+
+
+def _commands(runs: list[dict]) -> list[str]:
+    """The workloads that were given as commands: their names are cut."""
+    given = dict.fromkeys(workload.as_given(run["workload"], run["command"]) for run in runs)
+    return [f"workload `` {told} ``".replace("\n", "; ") for told in given if told]
 
 
 def _section(table: Table) -> str:
@@ -47,7 +57,7 @@ def _section(table: Table) -> str:
         *report.failures(table.runs),
     ]
     notes = dict.fromkeys((run["workload"], run["note"]) for run in table.runs if run.get("note"))
-    explained = "\n".join(f"- {workload}: {note}" for workload, note in notes)
+    explained = "\n".join(f"- {name}: {note}" for name, note in notes)
     return f"\n{_bullets(lines)}\n\n{_matrix(table)}\n{explained}".rstrip() + "\n"
 
 

@@ -7,15 +7,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from vlab import vtime_presets
+from workloads.workload import as_given
 
 from .arms import OURS
 from .stage import LOCAL_SHAPE
 
 RUNS = "runs.jsonl"
-REPORT = (
-    f"eval/compare report {RUNS} --page docs/results/comparison.md "
-    "--picture docs/results/comparison.svg"
-)
 
 
 def of_versions(versions: Mapping[str, str]) -> dict:
@@ -42,8 +39,11 @@ def of_runs(runs: Sequence[dict]) -> dict:
     }
 
 
-def command(runs: Sequence[dict]) -> str:
-    """The commands that make such runs and their page, without the paths of the machine."""
+def command(runs: Sequence[dict], written: Sequence[str] = ()) -> str:
+    """The commands that make such runs and what is `written` of them, by options of the report.
+
+    Paths of the machine are not in it.
+    """
     first = runs[0]
     plain, named = [], []
     for name in first["arms"]:
@@ -57,7 +57,10 @@ def command(runs: Sequence[dict]) -> str:
         # A named VM has its own number of vCPUs.
         sizes = {run["vcpus"] for run in runs if run["shape"] not in vtime_presets.PRESETS}
         words += [word for size in sizes for word in ("--vcpus", f"{size}")]
-    words += ["--workload", ",".join(sorted({run["workload"] for run in runs}))]
+    given = {run["workload"]: as_given(run["workload"], run["command"]) for run in runs}
+    if suite := ",".join(sorted(name for name, told in given.items() if not told)):
+        words += ["--workload", suite]
+    words += [word for told in given.values() if told for word in ("--workload", told)]
     words += ["--arms", ",".join(plain), *(word for arm in named for word in ("--arm", arm))]
     words += ["--seeds", spans({run["seed"] for run in runs}), "--settle", f"{first['settle_s']:g}"]
     if "seconds" in first:
@@ -67,7 +70,8 @@ def command(runs: Sequence[dict]) -> str:
     if "paravirt" in first:
         words += ["--paravirt", ",".join(first["paravirt"])]
     words += ["--rehearse"] * first["rehearsed"]
-    return f"{shlex.join([*words, '--out', RUNS])} && {REPORT}"
+    report = ["eval/compare", "report", RUNS, *written]
+    return f"{shlex.join([*words, '--out', RUNS])} && {shlex.join(report)}"
 
 
 def _arm(name: str, run: dict) -> str:

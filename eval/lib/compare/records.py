@@ -41,6 +41,7 @@ REQUIRED = (
     "date",
     "seed",
     "workload",
+    "command",
     "arm",
     "ok",
     "metrics",

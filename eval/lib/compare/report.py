@@ -497,7 +497,8 @@ def interval(estimate: Estimate | None, digits: int = 3) -> str:
 def markdown_table(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:
     """A table in markdown."""
     lines = [header, ("---",) * len(header), *table]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines) + "\n"
+    told = (" | ".join(cell.replace("|", r"\|") for cell in cells) for cells in lines)
+    return "".join(f"| {line} |\n" for line in told)
 
 
 def _text(header: tuple[str, ...], table: list[tuple[str, ...]]) -> str:

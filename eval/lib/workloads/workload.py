@@ -11,7 +11,9 @@ from itertools import accumulate
 
 # A latency percentile is given only where at least 10 samples lie beyond it.
 SAMPLES_BEYOND = 10
+NAME_CHARACTERS = 40  # of a command
 WALL_MARK = "vaware-wall-seconds"
+_TIMED, _TIMED_END = f"TIMEFORMAT='{WALL_MARK} %R'; time (\n", "\n)"
 
 
 class ParseError(Exception):
@@ -135,7 +137,7 @@ def from_command(
     Its metric is its wall time, or what group 1 of `pattern` finds in its output. Raises ValueError
     with a sentence if the pattern is not usable.
     """
-    name = command.strip().split("\n")[0][:40]
+    name = _name(command)
     if pattern is None:
         time = Metric("time", "s", better)
         return Workload(name, timed(command), (time,), parse_time, timeout_s)
@@ -154,7 +156,17 @@ def from_command(
 def timed(command: str) -> str:
     """The command, which then tells its wall time for parse_time."""
     # In a subshell, so that an `exit` of the command does not lose its time.
-    return f"TIMEFORMAT='{WALL_MARK} %R'; time (\n{command}\n)"
+    return f"{_TIMED}{command}{_TIMED_END}"
+
+
+def as_given(name: str, command: str) -> str | None:
+    """The command that made a workload `from_command`, as it was given; None for any other one."""
+    given = command.removeprefix(_TIMED).removesuffix(_TIMED_END)
+    return given if _name(given) == name else None
+
+
+def _name(command: str) -> str:
+    return command.strip().split("\n")[0][:NAME_CHARACTERS]
 
 
 def parse_time(output: str) -> dict[str, float]:
