@@ -141,7 +141,7 @@ fn lock_home(t: TaskId) -> VcpuId {
 }
 
 /// Move `t`, which waits on `from`, whose lock is held, to a vCPU where it may run; the lock is
-/// dropped (move_queued_task).
+/// dropped, not that of the task: its affinity stays what it is until the end (move_queued_task).
 pub fn move_queued(t: TaskId, from: VcpuId) {
     let waits = sim(|s| s.tasks[t].waits_since);
     deactivate(t, from, 0);
@@ -173,6 +173,7 @@ fn evict_from(cpu: VcpuId, t: TaskId) {
 /// Do as the stopper: the running task is preempted and moved (migration_cpu_stop).
 pub fn evict(v: VcpuId) {
     let Some(t) = sim(|s| s.vcpu(v).evict.take()) else { return };
+    lock(Lock::Task(t));
     lock(Lock::Rq(v));
     sim(|s| s.update_clock(v));
     let still = sim(|s| {
@@ -183,6 +184,7 @@ pub fn evict(v: VcpuId) {
     });
     if !still {
         unlock_rq(v);
+        unlock(Lock::Task(t));
         return;
     }
     scx::put_prev(v, t, Some(t));
@@ -191,6 +193,7 @@ pub fn evict(v: VcpuId) {
         s.unlock(Lock::OnCpu(t));
     });
     move_queued(t, v);
+    unlock(Lock::Task(t));
     schedule();
 }
 
@@ -238,8 +241,8 @@ fn take_down(v: VcpuId) {
         s.note(What::Hotplug, v as u64, 0);
         s.vcpu(v).curr
     });
-    push_away(v);
     unlock_rq(v);
+    push_away(v);
     if let Some(t) = running {
         evict_from(v, t);
     }
@@ -247,17 +250,22 @@ fn take_down(v: VcpuId) {
     notify(Callback::CpuOffline, v);
 }
 
-/// Move what waits in the own queues of `v`, which goes offline, elsewhere. Its lock is held, and is
-/// dropped on the way.
+/// Move what waits in the own queues of `v`, which goes offline, elsewhere (balance_push_cpu_stop).
 fn push_away(v: VcpuId) {
-    while let Some(t) = sim(|s| {
-        let vcpu = &s.vcpus[v];
-        let goes = |t: &TaskId| vcpu.curr != Some(*t) && s.is_misplaced(*t, v);
-        vcpu.scx.local.iter().copied().find(goes)
-    }) {
-        move_queued(t, v);
+    let goes = |s: &Sim, t: TaskId| s.vcpus[v].curr != Some(t) && s.is_misplaced(t, v);
+    while let Some(t) = sim(|s| s.vcpus[v].scx.local.iter().copied().find(|&t| goes(s, t))) {
+        lock(Lock::Task(t));
         lock(Lock::Rq(v));
-        sim(|s| s.update_clock(v));
+        let still = sim(|s| {
+            s.update_clock(v);
+            s.vcpus[v].scx.local.contains(&t) && goes(s, t)
+        });
+        if still {
+            move_queued(t, v);
+        } else {
+            unlock_rq(v);
+        }
+        unlock(Lock::Task(t));
     }
 }
 
