@@ -15,17 +15,15 @@ u64 overdue_others_ns;
 static u32 overdue_cursor;
 
 /* Global: the verifier checks it once, not at each call. */
-int overdue_take(s32 victim, bool best_effort, s32 cpu);
+int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tail);
 
 /*
  * Take the first overdue task that waits for @victim and may run on @cpu, from the head or the tail
- * of the queue, at random: those of little weight are at its tail; of many alike, those that have
- * waited for longest are at its head. Turns that all vCPUs share would give each the same end,
- * where they search in step. Return true if there was one.
+ * of the queue. Return true if there was one.
  */
-__noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
+__noinline int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tail)
 {
-	u64 from = bpf_get_prandom_u32() & 1 ? SCX_DSQ_ITER_REV : 0;
+	u64 from = from_tail ? SCX_DSQ_ITER_REV : 0;
 	struct task_struct *p;
 	u32 looked_at = 0;
 
@@ -43,9 +41,24 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu)
 	return false;
 }
 
+/*
+ * The same from both ends of both queues: those of little weight are at the tail; of many alike,
+ * those that have waited for longest are at the head. Which end goes first is random, or one would
+ * starve the other.
+ */
+static bool overdue_take_any(s32 victim, s32 cpu)
+{
+	bool from_tail = bpf_get_prandom_u32() & 1;
+
+	return overdue_take(victim, true, cpu, from_tail) ||
+	       overdue_take(victim, true, cpu, !from_tail) ||
+	       overdue_take(victim, false, cpu, from_tail) ||
+	       overdue_take(victim, false, cpu, !from_tail);
+}
+
 bool overdue_search_own(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	bool found = overdue_take(cpu, true, cpu) || overdue_take(cpu, false, cpu);
+	bool found = overdue_take_any(cpu, cpu);
 
 	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
@@ -66,7 +79,7 @@ bool overdue_search_others(s32 cpu, u64 now)
 			break;
 	}
 	overdue_cursor = other;
-	found = other != cpu && (overdue_take(other, true, cpu) || overdue_take(other, false, cpu));
+	found = other != cpu && overdue_take_any(other, cpu);
 	overdue_others_ns = now + queue_overdue_others_ns(found, wait_bound_ns, nr_vcpus);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);

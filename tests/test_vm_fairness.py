@@ -12,6 +12,7 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 MEASURE_S = 5
 LONG_STOP_S = 0.3
 WAIT_BOUND_S = 1.0  # the scheduler's default
+CROWD = 100  # more than the search for overdue tasks looks at from one end
 WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
 
@@ -27,6 +28,16 @@ def test_idle_work_yields_to_normal_work_and_does_not_starve(scheduler):
     assert normal["turns"] >= 0.9 * (normal["turns"] + idle["turns"])
     # Nobody stops the vCPU: over the bound come a slice and a tick at most.
     assert idle["longest_gap_s"] < 1.1 * WAIT_BOUND_S
+
+
+def test_a_light_task_behind_many_is_found(scheduler):
+    """All of its turns come by the wait bound, from the far end of a long queue."""
+    guest = scheduler.vm
+    one = f"taskset -c 1 timeout {MEASURE_S + 2} sh -c 'while :; do :; done'"
+    crowd = guest.spawn(f"for i in $(seq {CROWD}); do {one} & done; wait")
+    (light,) = spin(guest, "vcpu=1,nice=19", seconds=MEASURE_S)
+    crowd.wait(LIMIT_S)
+    assert light["longest_gap_s"] < 1.1 * WAIT_BOUND_S, light
 
 
 @pytest.mark.parametrize("stop_s", [0.02, LONG_STOP_S])

@@ -101,8 +101,10 @@ def test_many_short_tasks_keep_nobody_from_running(scheduler):
     told = probes.wait(LIMIT_S)
     assert short.rc == 0 and told.rc == 0, short.output + told.output
     assert sum(map(float, short.output.split())) > 0.9 * RATE, "too few for this test"
-    for probe in json.loads(told.output.splitlines()[-1]):
-        assert probe["longest_gap_s"] < 1.1 * WAIT_BOUND_S, probe
+    light, idle = json.loads(told.output.splitlines()[-1])
+    assert light["longest_gap_s"] < 1.1 * WAIT_BOUND_S, light
+    # Who wakes takes the vCPU from idle work at once: a turn may be cut, and wait twice.
+    assert idle["longest_gap_s"] < 2 * WAIT_BOUND_S, idle
 
 
 def test_tasks_that_may_run_on_a_banned_vcpu_only_run_there(scheduler):
