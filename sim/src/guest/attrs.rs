@@ -142,7 +142,7 @@ fn lock_home(t: TaskId) -> VcpuId {
 
 /// Move `t`, which waits on `from`, whose lock is held, to a vCPU where it may run; the lock is
 /// dropped, not that of the task: its affinity stays what it is until the end (move_queued_task).
-pub fn move_queued(t: TaskId, from: VcpuId) {
+fn move_queued(t: TaskId, from: VcpuId) {
     let waits = sim(|s| s.tasks[t].waits_since);
     deactivate(t, from, 0);
     let to = sim(|s| {
@@ -159,6 +159,23 @@ pub fn move_queued(t: TaskId, from: VcpuId) {
         resched(to);
     }
     unlock_rq(to);
+}
+
+/// Move `t` if it waits on `v` and may not stay there (__balance_push_cpu_stop, migration_cpu_stop).
+pub fn move_if_misplaced(t: TaskId, v: VcpuId) {
+    lock(Lock::Task(t));
+    lock(Lock::Rq(v));
+    let misplaced = sim(|s| {
+        s.update_clock(v);
+        let task = &s.tasks[t];
+        task.on_rq && task.cpu == v && s.vcpus[v].curr != Some(t) && s.is_misplaced(t, v)
+    });
+    if misplaced {
+        move_queued(t, v);
+    } else {
+        unlock_rq(v);
+    }
+    unlock(Lock::Task(t));
 }
 
 /// Have `t`, which runs on `cpu` where it may not any more, taken off by that vCPU's stopper.
@@ -252,20 +269,12 @@ fn take_down(v: VcpuId) {
 
 /// Move what waits in the own queues of `v`, which goes offline, elsewhere (balance_push_cpu_stop).
 fn push_away(v: VcpuId) {
-    let goes = |s: &Sim, t: TaskId| s.vcpus[v].curr != Some(t) && s.is_misplaced(t, v);
-    while let Some(t) = sim(|s| s.vcpus[v].scx.local.iter().copied().find(|&t| goes(s, t))) {
-        lock(Lock::Task(t));
-        lock(Lock::Rq(v));
-        let still = sim(|s| {
-            s.update_clock(v);
-            s.vcpus[v].scx.local.contains(&t) && goes(s, t)
-        });
-        if still {
-            move_queued(t, v);
-        } else {
-            unlock_rq(v);
-        }
-        unlock(Lock::Task(t));
+    while let Some(t) = sim(|s| {
+        let vcpu = &s.vcpus[v];
+        let goes = |t: &TaskId| vcpu.curr != Some(*t) && s.is_misplaced(*t, v);
+        vcpu.scx.local.iter().copied().find(goes)
+    }) {
+        move_if_misplaced(t, v);
     }
 }
 

@@ -188,19 +188,7 @@ pub fn activate_left(cpu: VcpuId) {
         activate_woken(t, cpu, 0);
         // The vCPU may have gone, or the affinity have changed: then it is moved, but queued first
         // where it was sent (migration_cpu_stop).
-        lock(Lock::Task(t));
-        lock(Lock::Rq(cpu));
-        let misplaced = sim(|s| {
-            s.update_clock(cpu);
-            let task = &s.tasks[t];
-            task.on_rq && task.cpu == cpu && s.is_misplaced(t, cpu)
-        });
-        if misplaced {
-            super::attrs::move_queued(t, cpu);
-        } else {
-            unlock_rq(cpu);
-        }
-        unlock(Lock::Task(t));
+        super::attrs::move_if_misplaced(t, cpu);
     }
 }
 
