@@ -3,9 +3,7 @@
 
 from collections.abc import Iterable
 
-from workloads import workload
-
-from . import report, stats
+from . import provenance, report, stats
 from .report import Row, Table
 
 TITLE = "Results"
@@ -43,9 +41,8 @@ def _bullets(lines: Iterable[str]) -> str:
 
 
 def _commands(runs: list[dict]) -> list[str]:
-    """The workloads that were given as commands: their names are cut."""
-    given = dict.fromkeys(workload.as_given(run["workload"], run["command"]) for run in runs)
-    return [f"workload `` {told} ``".replace("\n", "; ") for told in given if told]
+    given = provenance.given_commands(runs).values()
+    return [f"workload `` {told} ``".replace("\n", "; ") for told in given]
 
 
 def _section(table: Table) -> str:
@@ -57,7 +54,7 @@ def _section(table: Table) -> str:
         *report.failures(table.runs),
     ]
     notes = dict.fromkeys((run["workload"], run["note"]) for run in table.runs if run.get("note"))
-    explained = "\n".join(f"- {name}: {note}" for name, note in notes)
+    explained = "\n".join(f"- {workload}: {note}" for workload, note in notes)
     return f"\n{_bullets(lines)}\n\n{_matrix(table)}\n{explained}".rstrip() + "\n"
 
 

@@ -57,10 +57,10 @@ def command(runs: Sequence[dict], written: Sequence[str] = ()) -> str:
         # A named VM has its own number of vCPUs.
         sizes = {run["vcpus"] for run in runs if run["shape"] not in vtime_presets.PRESETS}
         words += [word for size in sizes for word in ("--vcpus", f"{size}")]
-    given = {run["workload"]: as_given(run["workload"], run["command"]) for run in runs}
-    if suite := ",".join(sorted(name for name, told in given.items() if not told)):
-        words += ["--workload", suite]
-    words += [word for told in given.values() if told for word in ("--workload", told)]
+    given = given_commands(runs)
+    if suite := sorted({run["workload"] for run in runs} - given.keys()):
+        words += ["--workload", ",".join(suite)]
+    words += [word for told in given.values() for word in ("--workload", told)]
     words += ["--arms", ",".join(plain), *(word for arm in named for word in ("--arm", arm))]
     words += ["--seeds", spans({run["seed"] for run in runs}), "--settle", f"{first['settle_s']:g}"]
     if "seconds" in first:
@@ -72,6 +72,12 @@ def command(runs: Sequence[dict], written: Sequence[str] = ()) -> str:
     words += ["--rehearse"] * first["rehearsed"]
     report = ["eval/compare", "report", RUNS, *written]
     return f"{shlex.join([*words, '--out', RUNS])} && {shlex.join(report)}"
+
+
+def given_commands(runs: Iterable[dict]) -> dict[str, str]:
+    """The workloads that were given as commands, by their names, which are cut."""
+    told = {run["workload"]: as_given(run["workload"], run["command"]) for run in runs}
+    return {name: command for name, command in told.items() if command}
 
 
 def _arm(name: str, run: dict) -> str:
