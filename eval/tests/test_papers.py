@@ -41,7 +41,7 @@ def a_run(scenario, arm, seed, value, **more):
 def rows_of(text):
     """The cells of each row of the page's tables of experiments."""
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
-    wide = len(page.HEADER) + len(page.MEASURED) - 1  # an empty note is cut off
+    wide = len(page.HEADER) + len(page.SHOWN) - 1  # an empty note is cut off
     return [[each.strip() for each in row] for row in rows if len(row) >= wide]
 
 
@@ -133,20 +133,22 @@ def test_the_page_shows_what_has_run():
         for seed in (1, 2, 3)
     ]
     note = {page.row_name(scenario, scenario.rows[0]): "As the paper has it."}
-    text = page.render(PAPERS, {scenario.name: runs}, note)
+    of_another = {page.row_name(scenario, scenario.rows[0]): "It was otherwise."}
+    found = {scenario.name: page.figures(scenario, runs)}
+    text = page.render(PAPERS, found, {"abc1234": note, "0000000": of_another})
     row = next(row for row in rows_of(text) if row[0] == "Figure 3")
     assert row[4].endswith("events/s")
     assert row[5].startswith("1.02 (") and row[6].startswith("1.48 (")
     assert row[7].startswith("1.50 (") and row[7].endswith("(ivh)")
-    assert row[9:] == ["3", "As the paper has it."]
-    assert "build abc1234" in text and "2026-11-23, 12 runs" in text
+    assert row[9:] == ["3", "abc1234", "As the paper has it."]
+    assert "2026-11-23, 12 runs, build abc1234" in text
 
 
 def test_the_page_shows_the_part_of_a_policy_that_is_not_in_all():
     scenario = catalogue.scenarios()["coordinated-4"]
     values = {"eevdf": 900.0, "scx_vaware": 750.0, "with-reserve": 250.0}
     runs = [a_run(scenario, arm, seed, at) for arm, at in values.items() for seed in (1, 2, 3)]
-    text = page.render(PAPERS, {scenario.name: runs}, {})
+    text = page.render(PAPERS, {scenario.name: page.figures(scenario, runs)}, {})
     row = next(row for row in rows_of(text) if row[1] == scenario.rows[0].what)
     assert row[6].startswith("1.20 (") and row[7].startswith("3.00 (") and "(reserve)" in row[7]
 
@@ -156,7 +158,7 @@ def test_a_scenario_that_was_interrupted_shows_what_there_is():
     runs = [
         a_run(scenario, arm, 1, value) for arm, value in (("eevdf'", 50.0), ("scx_vaware", 75.0))
     ]
-    text = page.render(PAPERS, {scenario.name: runs}, {})
+    text = page.render(PAPERS, {scenario.name: page.figures(scenario, runs)}, {})
     row = next(row for row in rows_of(text) if row[0] == "Figure 3")
     assert row[4:9] == ["50 events/s", "-", "1.50", "-", "-"]
 
@@ -165,36 +167,45 @@ def test_the_page_counts_failed_runs():
     scenario = catalogue.scenarios()["vsched-fig3"]
     good = [a_run(scenario, arm, 1, 100.0) for arm in ("eevdf", "eevdf'")]
     bad = a_run(scenario, "scx_vaware", 1, 0.0, ok=False, metrics={}, output="", failure="hung")
+    found = page.figures(scenario, [*good, bad])
     row = next(
         row
-        for row in rows_of(page.render(PAPERS, {scenario.name: [*good, bad]}, {}))
+        for row in rows_of(page.render(PAPERS, {scenario.name: found}, {}))
         if row[0] == "Figure 3"
     )
     assert row[6] == "-" and row[-1] == "Failed runs: 1."
 
 
-def test_a_note_holds_for_one_build(tmp_path):
-    scenario = SCENARIOS[0]
-    runs = {scenario.name: [a_run(scenario, "eevdf", 1, 1.0)]}
-    path = tmp_path / "notes.toml"
-    assert page.notes(path, runs) == {}
-    path.write_text('build = "abc1234"\n[notes]\n"a: b" = "Because."\n')
-    assert page.notes(path, runs) == {"a: b": "Because."}
-    path.write_text('build = "0000000"\n[notes]\n"a: b" = "Because."\n')
-    assert page.notes(path, runs) == {}
-
-
-def test_runs_of_two_builds_make_no_page(tmp_path, monkeypatch):
-    builds = iter(["abc1234", "def5678"])
-
-    def read(path):
-        return [a_run(SCENARIOS[0], "eevdf", 1, 1.0, versions={"repository": next(builds)})]
-
-    monkeypatch.setattr(page.records, "read", read)
-    for scenario in SCENARIOS[:2]:
-        run.results(tmp_path, scenario).touch()
+def test_runs_of_two_builds_are_no_scenario(tmp_path, monkeypatch):
+    builds = ["abc1234", "def5678"]
+    runs = [a_run(SCENARIOS[0], "eevdf", 1, 1.0, versions={"repository": each}) for each in builds]
+    monkeypatch.setattr(page.records, "read", lambda path: runs)
+    run.results(tmp_path, SCENARIOS[0]).touch()
     with pytest.raises(LabError, match="mix builds"):
         page.read(tmp_path, SCENARIOS)
+
+
+def test_a_page_keeps_what_has_not_run_anew(tmp_path, monkeypatch):
+    old, new = catalogue.scenarios()["vsched-fig3"], catalogue.scenarios()["irs-fig13"]
+    file = tmp_path / "papers.md"
+    page.keep(file.with_suffix(".json"), {old.name: page.figures(old, [a_run(old, "eevdf", 1, 5)])})
+    run.results(tmp_path, new).touch()
+    for build in ("def5678", "fed8765"):
+        runs = [a_run(new, "eevdf", 1, 7.0, versions={"repository": build})]
+        monkeypatch.setattr(page.records, "read", lambda path, runs=runs: runs)
+        assert main(["page", str(file), "--out", str(tmp_path)]) == 0
+    text = file.read_text()
+    assert ", 1 runs, build abc1234," in text and ", 1 runs, build fed8765," in text
+    assert "def5678" not in text, "the runs of that build have been made anew"
+    rows = {(row[0], row[1]): row for row in rows_of(text)}
+    of_old, of_new = (rows[each.rows[0].figure, each.rows[0].what] for each in (old, new))
+    assert (of_old[4], of_old[10]) == ("5 events/s", "abc1234")
+    assert of_new[10] == "fed8765"
+
+
+def test_figures_that_cannot_be_read_are_told(tmp_path):
+    (tmp_path / "papers.json").write_text("[")
+    assert main(["page", str(tmp_path / "papers.md"), "--out", str(tmp_path / "none")]) == 64
 
 
 def test_the_committed_page_has_every_row_and_figures_that_can_be_read():
@@ -218,8 +229,10 @@ def test_the_committed_page_has_every_row_and_figures_that_can_be_read():
 
 
 def test_notes_are_of_rows_that_there_are():
-    said = page.tomllib.loads((REPO / "eval/lib/papers/notes.toml").read_text())["notes"]
-    assert set(said) <= {page.row_name(each, row) for each in SCENARIOS for row in each.rows}
+    rows = {page.row_name(each, row) for each in SCENARIOS for row in each.rows}
+    for build, said in page.notes(REPO / "eval/lib/papers/notes.toml").items():
+        assert set(said) <= rows, build
+        assert build in (REPO / "docs/results/papers.md").read_text(), "its runs are gone"
 
 
 def test_the_command_line_wants_a_file_for_the_page_alone(capsys):

@@ -2,11 +2,10 @@
 """The command line of eval/papers."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import manifest
-from compare import provenance
 from compare.jobs import most
 from compare.options import seeds
 from vlab import LabError, tool, virtual_time
@@ -93,19 +92,33 @@ def _list(options: argparse.Namespace) -> None:
             print(f"  {row.figure}, {row.what}")
 
 
-def _command(quick: bool, runs: Sequence[dict]) -> str:
+def _command(quick: bool, some: Mapping) -> str:
     """What runs the same again, if it is not interrupted; before there are runs, what begins."""
-    if not runs:
+    if not some:
         return "make papers" + " PAPERS_QUICK=1" * quick
-    words = ["eval/papers", *["--quick"] * quick]
-    words += ["--seeds", provenance.spans({run["seed"] for run in runs})]
-    words += ["--ns-per-instruction", f"{runs[0]['ns_per_instruction']:g}"]
-    return " ".join(words)
+    words = ["eval/papers", *["--quick"] * quick, "--seeds", some["seeds"]]
+    return " ".join([*words, "--ns-per-instruction", f"{some['ns_per_instruction']:g}"])
 
 
 def _page(options: argparse.Namespace) -> None:
-    runs = page.read(_folder(options), catalogue.scenarios().values())
-    text = page.render(catalogue.PAPERS, runs, page.notes(NOTES, runs))
-    every = [run for some in runs.values() for run in some]
-    facts = {"command": _command(options.quick, every)}
-    manifest.write(options.file, text, facts | (provenance.of_runs(every) if every else {}))
+    figures_file = options.file.with_suffix(".json")
+    anew = page.read(_folder(options), catalogue.scenarios().values())
+    found = page.kept(figures_file) | anew
+    text = page.render(catalogue.PAPERS, found, page.notes(NOTES))
+    manifest.write(options.file, text, _facts(options.quick, found))
+    if found:
+        page.keep(figures_file, found)
+
+
+def _facts(quick: bool, found: page.Kept) -> dict:
+    """What the manifest says of the page: of its newest runs, and how many there are in all."""
+    if not found:
+        return {"command": _command(quick, {})}
+    newest = max(found.values(), key=lambda some: some["date"])
+    known = ("build", "version", "emulator", "date", "kernels", "clock", "ns_per_instruction")
+    return {name: newest[name] for name in known} | {
+        "command": _command(quick, newest),
+        "builds": sorted({some["build"] for some in found.values()}),
+        "runs": sum(some["runs"] for some in found.values()),
+        "seeds": newest["seeds"],
+    }

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The experiments as a page of markdown: a table for each paper, of what has run so far."""
+"""The experiments as a page of markdown: a table for each paper, of what has run so far.
 
+All of them take days, so each scenario has its own build: figures() is what the page keeps of it,
+in a file beside it, until its runs are made anew.
+"""
+
+import json
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from compare import records, report, stats
+from compare import provenance, records, report, stats
 from compare.arms import OURS, TWIN_MARK
 from compare.stats import Estimate
 from vlab import LabError
@@ -16,11 +21,12 @@ from workloads import Size
 from .model import Paper, Row, Scenario
 from .run import BASELINE, results, with_them, without
 
-Results = Mapping[str, list[dict]]  # runs by scenario
+Kept = Mapping[str, dict]  # figures() by scenario
 NOT_RUN = "-"
 # A row is on the page by its first columns, whether it has run or not.
 HEADER = ("figure", "what runs here", "paper", "of what")
-MEASURED = ("EEVDF", "A/A", "scx_vaware", "its part", "EEVDF with haltpoll", "seeds", "note")
+MEASURED = ("EEVDF", "A/A", "scx_vaware", "its part", "EEVDF with haltpoll", "seeds", "failed")
+SHOWN = (*MEASURED[:-1], "build", "note")
 
 HEAD = """\
 # The papers' experiments
@@ -35,30 +41,48 @@ what" says. EEVDF: its median, in the workload's unit. A/A: EEVDF's second turn 
 scx_vaware: against both turns of EEVDF, as far as they have run. Its part: scx_vaware against
 scx_vaware without the policies named, or with them against without if they are not in `all`. In
 parentheses the 95 % interval over the seeds of this row alone; with few seeds it is wide. There are
-no verdicts here ([evaluation.md](../evaluation.md) tells how those are made). "-": not run.
+no verdicts here ([evaluation.md](../evaluation.md) tells how those are made). Build: the
+commit that a row was measured at; a scenario is measured anew as a whole. "-": not run.
 """
 
 
-def read(folder: Path, scenarios: Iterable[Scenario]) -> dict[str, list[dict]]:
-    """The runs in a folder, by scenario. Raises LabError (64) if they are not of one build."""
+def read(folder: Path, scenarios: Iterable[Scenario]) -> dict[str, dict]:
+    """The figures of what has run in a folder. Raises LabError (64) for runs of two builds."""
     found = {}
     for scenario in scenarios:
         path = results(folder, scenario)
         if path.exists() and (runs := records.read(path)):
-            found[scenario.name] = runs
-    _require_one_build([run for runs in found.values() for run in runs])
+            _require_one_build(runs)
+            found[scenario.name] = figures(scenario, runs)
     return found
 
 
-def notes(path: Path, runs: Results) -> dict[str, str]:
-    """What is to be said of single rows, by row_name(), if it was said of the build of the runs.
+def kept(path: Path) -> dict[str, dict]:
+    """The figures that a page has kept; none without the file. Raises LabError (64)."""
+    try:
+        return json.loads(path.read_text()) if path.exists() else {}
+    except (OSError, ValueError) as why:
+        raise LabError(f"{path} has no figures ({why}); restore it from git", EX_USAGE) from None
 
-    The file: `build = "..."`, then a table `[notes]`.
-    """
-    if not path.exists():
-        return {}
-    said = tomllib.loads(path.read_text())
-    return said["notes"] if said["build"] == _build(runs) else {}
+
+def keep(path: Path, figures_kept: Kept) -> None:
+    """Write what kept() reads."""
+    path.write_text(json.dumps(dict(sorted(figures_kept.items())), indent=1) + "\n")
+
+
+def figures(scenario: Scenario, runs: Sequence[dict]) -> dict:
+    """What the page says of a scenario: cells by row, and how they came about."""
+    return provenance.of_runs(runs) | {
+        "kernel": report.kernel(runs[0]),
+        "by": report.clock(runs[0]),
+        "preparation": report.preparation(runs),
+        "rows": {row.what: _measured(scenario, row, runs) for row in scenario.rows},
+    }
+
+
+def notes(path: Path) -> dict[str, dict[str, str]]:
+    """What is to be said of single rows, by build and row_name()."""
+    return tomllib.loads(path.read_text()) if path.exists() else {}
 
 
 def row_name(scenario: Scenario, row: Row) -> str:
@@ -66,36 +90,33 @@ def row_name(scenario: Scenario, row: Row) -> str:
     return f"{scenario.name}: {row.what}"
 
 
-def render(papers: Sequence[Paper], runs: Results, remarks: Mapping[str, str]) -> str:
+def render(papers: Sequence[Paper], found: Kept, remarks: Mapping[str, Mapping[str, str]]) -> str:
     """The page."""
     return "\n".join(
-        [HEAD, *_conditions(runs), *(_section(each, runs, remarks) for each in papers)]
+        [HEAD, *_conditions(found), *(_section(each, found, remarks) for each in papers)]
     )
 
 
-def _conditions(runs: Results) -> list[str]:
-    every = [run for some in runs.values() for run in some]
-    if not every:
+def _conditions(found: Kept) -> list[str]:
+    if not found:
         return ["Nothing has run yet.\n"]
-    first, dates = every[0], sorted(run["date"] for run in every)
-    return [
-        f"- {dates[0][:10]}, {len(every)} runs, build {_build(runs)}, kernel "
-        f"{report.kernel(first)}, {report.clock(first)}",
-        f"- {report.preparation(every)}\n",
-    ]
+    runs: dict[str, int] = {}
+    for some in found.values():
+        told = (
+            f"build {some['build']}, kernel {some['kernel']}, {some['by']}; {some['preparation']}"
+        )
+        when = f"{some['date']}, {{}} runs, {told}"
+        runs[when] = runs.get(when, 0) + some["runs"]
+    return [*(f"- {when.format(count)}" for when, count in sorted(runs.items())), ""]
 
 
-def _build(runs: Results) -> str:
-    return next((some[0]["versions"]["repository"] for some in runs.values()), "")
-
-
-def _section(paper: Paper, runs: Results, remarks: Mapping[str, str]) -> str:
+def _section(paper: Paper, found: Kept, remarks: Mapping[str, Mapping[str, str]]) -> str:
     lines = [
-        (*_named(row), *_measured(scenario, row, runs.get(scenario.name, []), remarks))
+        (*_named(row), *_shown(scenario, row, found.get(scenario.name), remarks))
         for scenario in paper.scenarios
         for row in scenario.rows
     ]
-    parts = [f"## {paper.title}\n", report.markdown_table((*HEADER, *MEASURED), lines)]
+    parts = [f"## {paper.title}\n", report.markdown_table((*HEADER, *SHOWN), lines)]
     if limits := _limits(paper):
         parts.append("What is missing for a row:\n\n" + limits)
     if paper.unshown:
@@ -103,6 +124,19 @@ def _section(paper: Paper, runs: Results, remarks: Mapping[str, str]) -> str:
         parts.append("Not here:\n")
         parts.append(report.markdown_table(("figure", "paper", "why not"), cells))
     return "\n".join(parts)
+
+
+def _shown(
+    scenario: Scenario,
+    row: Row,
+    some: dict | None,
+    remarks: Mapping[str, Mapping[str, str]],
+) -> tuple[str, ...]:
+    if not some or row.what not in some["rows"]:
+        return (*[NOT_RUN] * (len(SHOWN) - 1), "")
+    *cells, failed = some["rows"][row.what]
+    note = remarks.get(some["build"], {}).get(row_name(scenario, row), "")
+    return (*cells, some["build"], " ".join(filter(None, (note, failed))))
 
 
 def _limits(paper: Paper) -> str:
@@ -119,17 +153,13 @@ def _named(row: Row) -> tuple[str, ...]:
     return row.figure, row.what, paper, row.of
 
 
-def _measured(
-    scenario: Scenario, row: Row, runs: list[dict], remarks: Mapping[str, str]
-) -> tuple[str, ...]:
+def _measured(scenario: Scenario, row: Row, runs: Sequence[dict]) -> list[str]:
     name = row.load(Size()).name
     some = [run for run in runs if run["workload"] == name]
     done = [run for run in some if run["ok"]]
-    note = remarks.get(row_name(scenario, row), "")
-    failed = len(some) - len(done)
-    note = " ".join(filter(None, (note, f"Failed runs: {failed}." if failed else "")))
+    failed = f"Failed runs: {len(some) - len(done)}." if len(some) > len(done) else ""
     if not done:
-        return (*[NOT_RUN] * (len(MEASURED) - 1), note)
+        return [*[NOT_RUN] * (len(MEASURED) - 1), failed]
     metric = row.metric or next(iter(done[0]["metrics"]))
     meaning = done[0]["metrics"][metric]
 
@@ -145,15 +175,15 @@ def _measured(
     eevdf = [value for arm in both for value in report.values(done, metric, arm).values()]
     part = against(OURS, without(scenario.part)) or against(with_them(scenario.part), OURS)
     policies = f" ({', '.join(scenario.part)})" if part else ""
-    return (
+    return [
         f"{report.number(median(eevdf))} {meaning['unit']}" if eevdf else NOT_RUN,
         _told(against(both[1], both[0])),
         _told(against(OURS, *both)),
         _told(part) + policies,
         _told(against(scenario.beside[0], *both)) if scenario.beside else NOT_RUN,
         str(len({run["seed"] for run in done})),
-        note,
-    )
+        failed,
+    ]
 
 
 def _told(estimate: Estimate | None) -> str:
