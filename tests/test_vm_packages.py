@@ -35,7 +35,9 @@ def stage() -> Path:
 
 
 def output(*command) -> str:
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    """What it prints; a checksum among it is no text."""
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=True)
+    return done.stdout
 
 
 def test_the_program_is_small_and_depends_on_nothing(stage):
@@ -69,6 +71,8 @@ def test_packages_hold_the_same_files(stage):
     [ball] = PACKAGES.glob("*.tar.gz")
     with tarfile.open(ball) as opened:
         assert {f"/{member.name}" for member in opened if member.isfile()} == tree
+    dashboards = {path.name for path in (REPO / "deploy").glob("grafana-*.json")}
+    assert dashboards <= {Path(name).name for name in tree}
 
 
 @dataclass(frozen=True)

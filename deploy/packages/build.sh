@@ -29,7 +29,7 @@ objcopy --strip-all --add-gnu-debuglink="$out/$name.debug" target/release/scx_va
 gzip -9n "$STAGE"/usr/share/man/man8/*
 sed 's,/usr/local/bin,/usr/bin,' deploy/scx_vaware.service >"$STAGE/usr/lib/systemd/system/scx_vaware.service"
 cp deploy/scx_vaware.toml "$STAGE/etc"
-cp deploy/prometheus-rules.yml deploy/grafana-dashboard.json CHANGELOG.md README.md "$STAGE/usr/share/doc/scx_vaware"
+cp deploy/prometheus-rules.yml deploy/grafana-*.json CHANGELOG.md README.md "$STAGE/usr/share/doc/scx_vaware"
 cp LICENSE "$STAGE/usr/share/doc/scx_vaware/copyright"
 chmod -R u=rwX,go=rX "$STAGE"
 
