@@ -45,6 +45,23 @@ def test_a_signal_lets_it_end_what_it_has_begun(number):
     assert ended == [number]
 
 
+def test_a_second_signal_ends_what_hangs_while_it_ends():
+    def act():
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.sigtimedwait([], 10)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+            signal.sigtimedwait([], 10)
+
+    child = os.fork()
+    if not child:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os._exit(tool.run("name", act))
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+
+
 def test_under_nohup_a_hangup_is_nothing():
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     assert tool.run("name", lambda: os.kill(os.getpid(), signal.SIGHUP)) == 0

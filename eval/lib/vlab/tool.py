@@ -66,7 +66,7 @@ def run(name: str, act: Callable[[], int | None]) -> int:
     """Do `act` as the command `name`; returns its exit code, 0 for None.
 
     That of a LabError, which is told on stderr; 130 if interrupted, be it by Ctrl-C, SIGTERM or
-    SIGHUP, each of which lets `act` end what it has begun.
+    SIGHUP, each of which lets `act` end what it has begun. A second one does not.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
@@ -80,7 +80,9 @@ def run(name: str, act: Callable[[], int | None]) -> int:
         return EX_INTERRUPTED
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(number: int, _: object) -> None:
+    # To end things may hang. The next signal ends the process at once; guards clean up (runs.py).
+    signal.signal(number, signal.SIG_DFL)
     raise KeyboardInterrupt
 
 
