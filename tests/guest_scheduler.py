@@ -73,6 +73,11 @@ def tool(name: str, *arguments: object) -> str:
     return shlex.join([str(TOOLS / name), *map(str, arguments)])
 
 
+def online(vcpu: int) -> str:
+    """The file by which a vCPU of the guest goes offline (0) and comes back (1)."""
+    return f"/sys/devices/system/cpu/cpu{vcpu}/online"
+
+
 def spin(vm: Vm, *tasks: str, seconds: float) -> list[dict]:
     """Let tasks spin together (see workloads.spinners); returns what each of them got."""
     done = vm.run(spinners.command(seconds, *tasks), seconds + LIMIT_S)

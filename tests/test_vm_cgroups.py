@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from guest_scheduler import ALL_KERNELS, LIMIT_S, METRICS, on_kernels, tool, value_if_known
+from guest_scheduler import ALL_KERNELS, LIMIT_S, METRICS, on_kernels, online, tool, value_if_known
 
 pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
 VCPUS = 4
@@ -141,10 +141,10 @@ def test_more_tasks_below_a_small_limit_than_are_searched_are_no_stall(vm):
 
 def test_a_vcpu_goes_offline_though_a_limit_holds_its_tasks(vm):
     groups = "a:max=1000/100000,pin=3,spin=2"
-    online = "/sys/devices/system/cpu/cpu3/online"
+    vcpu3 = online(3)
     done = vm.run(
-        f"{tool('cgroups.py', 4, groups)} & sleep 3; date +%s.%N; echo 0 >{online}; date +%s.%N;"
-        f"echo 1 >{online}; wait",
+        f"{tool('cgroups.py', 4, groups)} & sleep 3; date +%s.%N; echo 0 >{vcpu3}; date +%s.%N;"
+        f"echo 1 >{vcpu3}; wait",
         LIMIT_S,
     )
     assert done.rc == 0, done.output

@@ -11,6 +11,7 @@ from guest_scheduler import (
     GuestScheduler,
     is_well,
     on_kernels,
+    online,
     published,
     sched_ext,
     start_where_the_port_is_taken,
@@ -114,9 +115,9 @@ def test_a_reload_names_the_keys_that_it_ignores(scheduler):
 
 def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten(guest):
     """The vCPU comes back while it is probed, and the kernel grants no thread for it."""
-    online = "/sys/devices/system/cpu/cpu3/online"
+    vcpu3 = online(3)
     group = "/sys/fs/cgroup/crowded"
-    assert guest.run(f"echo 0 >{online}", LIMIT_S).rc == 0
+    assert guest.run(f"echo 0 >{vcpu3}", LIMIT_S).rc == 0
     try:
         with GuestScheduler(guest, "--probe-light-ms", "200") as scheduler:
 
@@ -127,7 +128,7 @@ def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten
             crowd = (
                 f"echo +pids >/sys/fs/cgroup/cgroup.subtree_control && mkdir {group} && "
                 f"echo {scheduler.pid} >{group}/cgroup.procs && "
-                f"cat {group}/pids.current >{group}/pids.max && echo 1 >{online}"
+                f"cat {group}/pids.current >{group}/pids.max && echo 1 >{vcpu3}"
             )
             assert guest.run(crowd, LIMIT_S).rc == 0
             failed = "probing (vcap) has failed"
@@ -140,13 +141,13 @@ def test_a_prober_that_gets_no_threads_is_begun_anew_and_its_knowledge_forgotten
             wait_until(guest, lambda: SHARE_OF_0 in page(), "another snapshot")
             assert age_s(guest, page(), "snapshot") < 10
     finally:
-        guest.run(f"echo 1 >{online}; rmdir {group}", LIMIT_S)
+        guest.run(f"echo 1 >{vcpu3}; rmdir {group}", LIMIT_S)
 
 
 def test_probing_goes_on_while_a_vcpu_comes_and_goes(scheduler):
-    guest, online = scheduler.vm, "/sys/devices/system/cpu/cpu3/online"
+    guest = scheduler.vm
     for state in (0, 1) * 5:
-        assert guest.run(f"sleep 1; echo {state} >{online}", LIMIT_S).rc == 0
+        assert guest.run(f"sleep 1; echo {state} >{online(3)}", LIMIT_S).rc == 0
     scheduler.expect_in_charge()
     share_of_3 = SHARE_OF_0.replace("0", "3")
     wait_until(guest, lambda: published(guest, share_of_3) is not None, "the share of vCPU 3")

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from guest_scheduler import ALL_KERNELS, LIMIT_S, decisions, on_kernels, sched_ext, tool
+from guest_scheduler import ALL_KERNELS, LIMIT_S, decisions, on_kernels, online, sched_ext, tool
 from workloads import spinners
 
 pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
@@ -33,10 +33,10 @@ def left_to_wait(vm, woken_by):
 
 def replug_a_vcpu(scheduler, times):
     """Take a vCPU offline and back, under load."""
-    guest, online = scheduler.vm, "/sys/devices/system/cpu/cpu3/online"
+    guest, vcpu3 = scheduler.vm, online(3)
     work = guest.spawn(f"until test -e /tmp/enough; do {MESSAGES} || exit; done")
     for state in (0, 1) * times:
-        changed = guest.run(f"sleep 0.5; echo {state} >{online} && cat {online}", LIMIT_S)
+        changed = guest.run(f"sleep 0.5; echo {state} >{vcpu3} && cat {vcpu3}", LIMIT_S)
         assert changed.output == f"{state}\n"
         scheduler.expect_in_charge()
     assert guest.run("taskset -c 3 true").rc == 0

@@ -12,6 +12,7 @@ from guest_scheduler import (
     SHAPE,
     boot,
     on_kernels,
+    online,
     published,
     wait_until,
 )
@@ -81,13 +82,13 @@ def test_without_a_budget_nothing_is_probed_and_it_says_so(guest):
 
 @on_kernels(DEFAULT_KERNEL)
 def test_a_vcpu_that_goes_offline_is_shown_as_such(guest):
-    online = "/sys/devices/system/cpu/cpu2/online"
+    vcpu2 = online(2)
     probing = guest.spawn(f"{BINARY} probe --json --duration 6")
-    assert guest.run(f"sleep 2; echo 0 >{online}", LIMIT_S).rc == 0
+    assert guest.run(f"sleep 2; echo 0 >{vcpu2}", LIMIT_S).rc == 0
     try:
         done = probing.wait(LIMIT_S)
     finally:
-        guest.run(f"echo 1 >{online}", LIMIT_S)
+        guest.run(f"echo 1 >{vcpu2}", LIMIT_S)
     vcpus = json.loads(done.output)["vcpus"]
     assert [vcpu["online"] for vcpu in vcpus] == [True, True, False, True]
     assert vcpus[2]["verdict"] == "offline" and vcpus[2]["capacity"] is None

@@ -12,6 +12,7 @@ from guest_scheduler import (
     GuestScheduler,
     configure,
     on_kernels,
+    online,
     published,
     sched_ext,
     wait_until,
@@ -22,7 +23,7 @@ from vlab import Handle, Vm
 pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 SWITCH = "/run/disable"  # in the guest
 RECORD = "/run/vaware-record"
-ONLINE = "/sys/devices/system/cpu/cpu3/online"
+ONLINE = online(3)
 HEALTH = "curl -s -o /dev/null -w '%{http_code}' localhost:9817/healthz"
 HARMLESS = f'kill_switch = "{SWITCH}"\nprobe_budget_percent = 0.5\n'
 
