@@ -143,7 +143,9 @@ def expect_it_stays_down(vm: Vm, state: str) -> None:
 
 def test_ejections_are_counted_over_restarts(guest):
     # As the process that was ejected leaves it.
-    assert guest.run("mkdir -p /run/scx_vaware; echo 2 >/run/scx_vaware/ejections", LIMIT_S).rc == 0
+    assert (
+        guest.run("mkdir -p /run/scx_vaware && echo 2 >/run/scx_vaware/ejections", LIMIT_S).rc == 0
+    )
     start(guest)
     assert value(guest.run(METRICS, LIMIT_S).output, "scx_vaware_ejections_total") == 2
 

@@ -3,7 +3,8 @@
 
 The folder's manifest.json has an entry for each, which the tool that writes the page makes from
 what it ran: command, build (commit), version of scx_vaware, date, seeds, kernels, emulator and ns
-of an instruction, as far as the tool knows them, and the digest of what it wrote.
+of an instruction, as far as the tool knows them, and the digest of what it wrote. Where parts of a
+page have builds of their own, `builds` has them all, and the rest is of the oldest part.
 """
 
 import hashlib
@@ -82,13 +83,13 @@ def _problems(page: Path, entry: dict, version: str) -> list[str]:
         return [f"{page.name} is not what was written; change the tool and {again}"]
     if page.name in JUDGE_NO_BUILD:
         return []
-    build = entry.get("build")
-    if not build or not entry.get("version"):
+    if not entry.get("build") or not entry.get("version"):
         return [f"{page.name} is of no known build; in a checkout of git {again}"]
-    if build.endswith("-dirty"):
-        return [f"{page.name} is of a build that no commit has ({build}); commit, then {again}"]
-    if not re.search(rf"(build|repository) {re.escape(build)}(?![\w-])", page.read_text()):
-        return [f"{page.name} does not say that it is of build {build}; {again}"]
+    for build in entry.get("builds", [entry["build"]]):
+        if build.endswith("-dirty"):
+            return [f"{page.name} is of a build that no commit has ({build}); commit, then {again}"]
+        if not re.search(rf"(build|repository) {re.escape(build)}(?![\w-])", page.read_text()):
+            return [f"{page.name} does not say that it is of build {build}; {again}"]
     if not is_current(entry["version"], version):
         return [f"{page.name} judges version {entry['version']}, and this is {version}; {again}"]
     return []

@@ -80,6 +80,15 @@ def name_a_dirty_build(folder):
     manifest.write(folder / "page.md", TEXT.replace("abc1234", dirty), FACTS | {"build": dirty})
 
 
+def name_a_dirty_part(folder):
+    builds = ["abc1234", "def5678-dirty"]
+    manifest.write(folder / "page.md", f"{TEXT}build {builds[1]}", FACTS | {"builds": builds})
+
+
+def name_a_part_that_is_not_shown(folder):
+    manifest.write(folder / "page.md", TEXT, FACTS | {"builds": ["abc1234", "def5678"]})
+
+
 def judge_an_old_version(folder):
     manifest.write(folder / "page.md", TEXT, FACTS | {"version": "0.0.7"})
 
@@ -94,6 +103,8 @@ def judge_an_old_version(folder):
         (name_part_of_a_build, "does not say that it is of build abc1234"),
         (name_no_build, "no known build"),
         (name_a_dirty_build, "no commit has"),
+        (name_a_dirty_part, "no commit has"),
+        (name_a_part_that_is_not_shown, "does not say that it is of build def5678"),
         (judge_an_old_version, "judges version 0.0.7, and this is 0.2.3; run make it"),
     ],
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import manifest
 from compare.arms import Policies, policies
 from papers import catalogue, page, run
 from papers.catalogue import PAPERS
@@ -226,6 +227,29 @@ def test_the_committed_page_has_every_row_and_figures_that_can_be_read():
     for paper in PAPERS:
         for each in paper.unshown:
             assert f"| {each.figure} | {each.paper} | {each.why} |" in committed
+
+
+def test_the_committed_page_is_of_the_committed_figures_and_notes():
+    results, said = REPO / "docs/results", page.notes(REPO / "eval/lib/papers/notes.toml")
+    shown = page.render(PAPERS, page.kept(results / "papers.json"), said)
+    assert (results / "papers.md").read_text() == shown, (
+        "run eval/papers page docs/results/papers.md"
+    )
+
+
+def test_a_page_is_as_old_as_its_oldest_scenario(tmp_path):
+    old, new = SCENARIOS[:2]
+    newer = {"date": "2026-11-25T20:00:00", "versions": {"repository": "0ff1ce0-dirty"}}
+    found = {
+        new.name: page.figures(new, [a_run(new, "eevdf", 1, 1.0, **newer)]),
+        old.name: page.figures(old, [a_run(old, "eevdf", 1, 1.0)]),
+    }
+    page.keep(tmp_path / "papers.json", found)
+    (tmp_path / manifest.NAME).write_text("{}")
+    assert main(["page", str(tmp_path / "papers.md"), "--out", str(tmp_path / "none")]) == 0
+    entry = manifest.entries(tmp_path)["papers.md"]
+    assert (entry["build"], entry["date"]) == ("abc1234", "2026-11-23")
+    assert entry["builds"] == ["0ff1ce0-dirty", "abc1234"]
 
 
 def test_notes_are_of_rows_of_their_build():

@@ -105,20 +105,19 @@ def _page(options: argparse.Namespace) -> None:
     anew = page.read(_folder(options), catalogue.scenarios().values())
     found = page.kept(figures_file) | anew
     text = page.render(catalogue.PAPERS, found, page.notes(NOTES))
-    manifest.write(options.file, text, _facts(options.quick, found))
-    if found:
+    if anew:
         page.keep(figures_file, found)
+    manifest.write(options.file, text, _facts(options.quick, found))
 
 
 def _facts(quick: bool, found: page.Kept) -> dict:
-    """What the manifest says of the page: of its newest runs, and how many there are in all."""
+    """What the manifest says of the page: it is as old as its oldest scenario."""
     if not found:
         return {"command": _command(quick, {})}
-    newest = max(found.values(), key=lambda some: some["date"])
-    known = ("build", "version", "emulator", "date", "kernels", "clock", "ns_per_instruction")
-    return {name: newest[name] for name in known} | {
-        "command": _command(quick, newest),
+    oldest = min(found.values(), key=lambda some: some["date"])
+    known = ("build", "version", "emulator", "date", "seeds", "kernels", "clock")
+    return {name: oldest[name] for name in (*known, "ns_per_instruction")} | {
+        "command": _command(quick, oldest),
         "builds": sorted({some["build"] for some in found.values()}),
         "runs": sum(some["runs"] for some in found.values()),
-        "seeds": newest["seeds"],
     }

@@ -7,6 +7,7 @@ in a file beside it, until its runs are made anew.
 
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,7 +16,7 @@ from compare import provenance, records, report, stats
 from compare.arms import OURS, TWIN_MARK
 from compare.stats import Estimate
 from vlab import LabError
-from vlab.errors import EX_USAGE
+from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 from workloads import Size
 
 from .model import Paper, Row, Scenario
@@ -25,8 +26,8 @@ Kept = Mapping[str, dict]  # figures() by scenario
 NOT_RUN = "-"
 # A row is on the page by its first columns, whether it has run or not.
 HEADER = ("figure", "what runs here", "paper", "of what")
-MEASURED = ("EEVDF", "A/A", "scx_vaware", "its part", "EEVDF with haltpoll", "seeds", "failed")
-SHOWN = (*MEASURED[:-1], "build", "note")
+MEASURED = ("EEVDF", "A/A", "scx_vaware", "its part", "EEVDF with haltpoll", "seeds")
+SHOWN = (*MEASURED, "build", "note")
 
 HEAD = """\
 # The papers' experiments
@@ -48,11 +49,12 @@ commit that a row was measured at; a scenario is measured anew as a whole. "-": 
 
 def read(folder: Path, scenarios: Iterable[Scenario]) -> dict[str, dict]:
     """The figures of what has run in a folder. Raises LabError (64) for runs of two builds."""
+    advice = "remove the file, or give another --out"
     found = {}
     for scenario in scenarios:
         path = results(folder, scenario)
         if path.exists() and (runs := records.read(path)):
-            _require_one_build(runs)
+            records.require_one_page(runs, advice)
             found[scenario.name] = figures(scenario, runs)
     return found
 
@@ -66,8 +68,13 @@ def kept(path: Path) -> dict[str, dict]:
 
 
 def keep(path: Path, figures_kept: Kept) -> None:
-    """Write what kept() reads."""
-    path.write_text(json.dumps(dict(sorted(figures_kept.items())), indent=1) + "\n")
+    """Write what kept() reads. Raises LabError (69)."""
+    try:
+        path.write_text(json.dumps(dict(sorted(figures_kept.items())), indent=1) + "\n")
+    except OSError as why:
+        raise LabError(
+            f"{path} cannot be written ({why.strerror}); check it", EX_UNAVAILABLE
+        ) from None
 
 
 def figures(scenario: Scenario, runs: Sequence[dict]) -> dict:
@@ -100,14 +107,16 @@ def render(papers: Sequence[Paper], found: Kept, remarks: Mapping[str, Mapping[s
 def _conditions(found: Kept) -> list[str]:
     if not found:
         return ["Nothing has run yet.\n"]
-    runs: dict[str, int] = {}
+    runs: Counter[tuple[str, str]] = Counter()
     for some in found.values():
         told = (
             f"build {some['build']}, kernel {some['kernel']}, {some['by']}; {some['preparation']}"
         )
-        when = f"{some['date']}, {{}} runs, {told}"
-        runs[when] = runs.get(when, 0) + some["runs"]
-    return [*(f"- {when.format(count)}" for when, count in sorted(runs.items())), ""]
+        runs[some["date"], told] += some["runs"]
+    return [
+        *(f"- {date}, {count} runs, {told}" for (date, told), count in sorted(runs.items())),
+        "",
+    ]
 
 
 def _section(paper: Paper, found: Kept, remarks: Mapping[str, Mapping[str, str]]) -> str:
@@ -154,12 +163,13 @@ def _named(row: Row) -> tuple[str, ...]:
 
 
 def _measured(scenario: Scenario, row: Row, runs: Sequence[dict]) -> list[str]:
+    """The cells of MEASURED, and what is to be said of failed runs."""
     name = row.load(Size()).name
     some = [run for run in runs if run["workload"] == name]
     done = [run for run in some if run["ok"]]
     failed = f"Failed runs: {len(some) - len(done)}." if len(some) > len(done) else ""
     if not done:
-        return [*[NOT_RUN] * (len(MEASURED) - 1), failed]
+        return [*[NOT_RUN] * len(MEASURED), failed]
     metric = row.metric or next(iter(done[0]["metrics"]))
     meaning = done[0]["metrics"][metric]
 
@@ -192,14 +202,3 @@ def _told(estimate: Estimate | None) -> str:
     if not estimate.low:
         return f"{estimate.ratio:.2f}"
     return f"{estimate.ratio:.2f} ({estimate.low:.2f}-{estimate.high:.2f})"
-
-
-def _require_one_build(runs: list[dict]) -> None:
-    told = {(run["versions"]["repository"], run["ns_per_instruction"]) for run in runs}
-    if len(told) > 1:
-        builds = " and ".join(f"{build} at {ns:g} ns" for build, ns in sorted(told))
-        raise LabError(
-            f"the runs mix builds or speeds ({builds}), which make no page; remove the older "
-            "files, or give another --out",
-            EX_USAGE,
-        )
