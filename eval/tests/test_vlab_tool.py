@@ -9,11 +9,13 @@ import pytest
 
 from vlab import LabError, tool
 
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 @pytest.fixture(autouse=True)
 def handlers():
     """The signal handlers of the tests come back."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.getsignal(number) for number in ENDING}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -29,7 +31,7 @@ def test_a_command_ends_with_the_code_of_what_it_did(act, code, capsys):
     assert capsys.readouterr().err == ("name: it is gone; start it again\n" if code == 75 else "")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", ENDING)
 def test_a_signal_lets_it_end_what_it_has_begun(number):
     signal.signal(number, signal.SIG_DFL)  # whatever these tests were started under
     ended = []
@@ -45,21 +47,22 @@ def test_a_signal_lets_it_end_what_it_has_begun(number):
     assert ended == [number]
 
 
-def test_a_second_signal_ends_what_hangs_while_it_ends():
+@pytest.mark.parametrize("number", ENDING)
+def test_a_second_signal_ends_what_hangs_while_it_ends(number):
     def act():
         try:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             signal.sigtimedwait([], 10)
         finally:
-            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), number)
             signal.sigtimedwait([], 10)
 
     child = os.fork()
     if not child:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(number, signal.SIG_DFL)
         os._exit(tool.run("name", act))
     _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == -signal.SIGTERM
+    assert os.waitstatus_to_exitcode(status) == -number
 
 
 def test_under_nohup_a_hangup_is_nothing():

@@ -68,7 +68,7 @@ def run(name: str, act: Callable[[], int | None]) -> int:
     That of a LabError, which is told on stderr; 130 if interrupted, be it by Ctrl-C, SIGTERM or
     SIGHUP, each of which lets `act` end what it has begun. A second one does not.
     """
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, _interrupt)
     try:
