@@ -25,6 +25,7 @@ entries() {
         rm -f "$2/$name"
         mkdir "$2/$name"
     done
+    mkdir "$2/man/man8"
 }
 
 writable /etc copied # systemd locks files there, and follows no links
@@ -41,7 +42,7 @@ Architecture: all
 Maintainer: nobody
 Description: folders
 END
-for folder in /. /etc /usr /usr/bin /usr/lib /usr/lib/systemd{,/system} /usr/share /usr/share/{man,doc,bash-completion,zsh,fish}; do
+for folder in /. /etc /usr /usr/bin /usr/lib /usr/lib/systemd{,/system} /usr/share /usr/share/{man{,/man8},doc,bash-completion,zsh,fish}; do
     echo "$folder"
 done >/run/dpkg/info/base-files.list
 UNIT=none exec "$(dirname "${BASH_SOURCE[0]}")/systemd.sh"
