@@ -410,7 +410,11 @@ def scheduler(request, guests, kernel) -> Iterator[GuestScheduler]:
         loaded.vm.down()
 
 
-def on_kernels(*kernels: str | None) -> pytest.MarkDecorator:
-    """Run a test on each kernel; all tests of one kernel follow each other."""
-    ids = [kernel or "default" for kernel in kernels]
-    return pytest.mark.parametrize("kernel", kernels, ids=ids, indirect=True)
+def on_kernels(*kernels: str | None, long: tuple[str, ...] = ()) -> pytest.MarkDecorator:
+    """Run a test on each kernel, with the long tests on those of `long`, too.
+
+    All tests of one kernel follow each other.
+    """
+    asked = [pytest.param(kernel, id=kernel or "default") for kernel in kernels]
+    asked += [pytest.param(kernel, id=kernel, marks=pytest.mark.long) for kernel in long]
+    return pytest.mark.parametrize("kernel", asked, indirect=True)

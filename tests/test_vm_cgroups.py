@@ -5,9 +5,19 @@ import json
 
 import pytest
 
-from guest_scheduler import ALL_KERNELS, LIMIT_S, METRICS, on_kernels, online, tool, value_if_known
+from guest_scheduler import (
+    DEFAULT_KERNEL,
+    LIMIT_S,
+    METRICS,
+    on_kernels,
+    online,
+    tool,
+    value_if_known,
+)
+from workloads import cgroups
 
-pytestmark = [pytest.mark.vm, on_kernels(*ALL_KERNELS)]
+# 6.12 tells nothing of cgroups but weights; 7.3 tells what the default tells.
+pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL, "6.12", long=("7.3",))]
 VCPUS = 4
 SHAPE = "honest"  # so that what a cgroup is due is known
 MEASURE_S = 4
@@ -22,10 +32,11 @@ def vm(scheduler):
 
 
 def used(vm, *groups, seconds=MEASURE_S):
-    """The vCPUs that each of these cgroups used; see tests/guest/cgroups.py for what they say."""
-    done = vm.run(tool("cgroups.py", seconds, *groups), seconds + LIMIT_S)
+    """The vCPUs that each of these cgroups used, and the longest wait; see workloads.cgroups."""
+    done = vm.run(cgroups.command(seconds, *groups), seconds + LIMIT_S)
     assert done.rc == 0, done.output
-    return json.loads(done.output.splitlines()[-1])
+    got = cgroups.parse(done.output)
+    return got.vcpus | {"waited_s": got.waited_s}
 
 
 def expect_shares(got, error=0.05, floor=VCPUS / 20, **due):
@@ -143,7 +154,7 @@ def test_a_vcpu_goes_offline_though_a_limit_holds_its_tasks(vm):
     groups = "a:max=1000/100000,pin=3,spin=2"
     vcpu3 = online(3)
     done = vm.run(
-        f"{tool('cgroups.py', 4, groups)} & sleep 3; date +%s.%N; echo 0 >{vcpu3}; date +%s.%N;"
+        f"{cgroups.command(4, groups)} & sleep 3; date +%s.%N; echo 0 >{vcpu3}; date +%s.%N;"
         f"echo 1 >{vcpu3}; wait",
         LIMIT_S,
     )
@@ -168,7 +179,7 @@ def test_metrics_tell_which_pod_suffers(vm):
         "kubepods/burstable/waits:weight=20,spin=8",
         "kubepods/besteffort:weight=1",
     )
-    done = vm.run(f"{tool('cgroups.py', 4, *pods)} & sleep 4; {METRICS}; wait", LIMIT_S)
+    done = vm.run(f"{cgroups.command(4, *pods)} & sleep 4; {METRICS}; wait", LIMIT_S)
     assert done.rc == 0, done.output
 
     def told_s(what, pod):

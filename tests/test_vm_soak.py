@@ -194,3 +194,16 @@ def test_load_and_faults_for_long(binary, kernel, record_property):
         record_property(TOLD, json.dumps(told))
     finally:
         vm.down()
+
+
+def test_races_of_cgroups_for_long(binary, kernel, record_property):
+    """Move, delete, and change of limits and weights, without a rest."""
+    vm = boot(kernel, binary, ns_per_instruction=NS_PER_INSTRUCTION)
+    try:
+        with GuestScheduler(vm, "--listen", "off"):
+            done = vm.run(tool("cgroup_churn.py", SECONDS), SECONDS + LIMIT_S)
+            assert done.rc == 0, done.output
+            told = {"kernel": vm.kernel.release, "minutes": SECONDS / 60, **json.loads(done.output)}
+        record_property(TOLD, json.dumps(told))
+    finally:
+        vm.down()

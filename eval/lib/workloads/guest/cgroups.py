@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What cgroups get of the vCPUs: cgroups.py SECONDS PATH:KEY=VALUE,... [...]
 
-Makes the cgroups, starts their tasks, waits for a second, and prints as JSON the vCPUs that each
-used for SECONDS, and as "waited_s" how long at most a task that computes was kept from it. Keys:
+Makes the cgroups, starts their tasks, waits for a second, and prints as JSON for each group, over
+SECONDS, the "vcpus" that it used and the "turns_per_s" that its tasks made of a loop: that is work,
+however much of the vCPUs' time was stolen. "waited_s" is how long at most a task that computes was
+kept from it. Keys:
 
     weight, idle, max, max.burst    what is written to cpu.KEY; `max=50000/100000`
     later.KEY                       the same, when its tasks run already
@@ -34,7 +36,9 @@ NAP_S = 0.002
 READ_BYTES = 64 << 20
 PTRACE_TRACEME = 0
 KINDS = ("spin", "nap", "read")
-SEEN = struct.Struct("dd")
+CALIBRATED_S = 0.05
+TURN = range(200)  # a clock costs an emulated VM more than all the rest
+SEEN = struct.Struct("ddq")  # when last, longest gap, turns
 
 
 def used_s(folder: Path) -> float:
@@ -51,19 +55,33 @@ def read_zeros() -> None:
             zeros.readinto(into)
 
 
-def work(kind: str, ran: mmap.mmap, slot: int) -> None:
-    """Work for ever, with or without sleeps; note when that was last and its longest gap."""
-    if kind == "read":
-        read_zeros()
-    last, longest = time.monotonic(), 0.0
-    while True:
+def compute(ran: mmap.mmap, slot: int, turns: int) -> None:
+    """Make so many turns; note how many all have been, when the last was, and the longest gap."""
+    last, longest, made = SEEN.unpack_from(ran, slot * SEEN.size)
+    last = last or time.monotonic()
+    for turn in range(made + 1, made + turns + 1):
+        for _ in TURN:
+            pass
         now = time.monotonic()
         longest, last = max(longest, now - last), now
-        SEEN.pack_into(ran, slot * SEEN.size, last, longest)
+        SEEN.pack_into(ran, slot * SEEN.size, last, longest, turn)
+
+
+def turns_per_s() -> float:
+    """What a task makes on a vCPU of its own, or less."""
+    ran, turns, began_s = mmap.mmap(-1, SEEN.size), 100, time.monotonic()
+    while (took_s := time.monotonic() - began_s) < CALIBRATED_S:
+        compute(ran, 0, turns)
+    return SEEN.unpack_from(ran)[2] / took_s
+
+
+def work(kind: str, ran: mmap.mmap, slot: int, nap_turns: int) -> None:
+    """Work for ever, with or without sleeps."""
+    if kind == "read":
+        read_zeros()
+    while True:
+        compute(ran, slot, nap_turns)
         if kind == "nap":
-            until = time.thread_time() + NAP_S
-            while time.thread_time() < until:
-                pass
             time.sleep(NAP_S)
 
 
@@ -81,10 +99,8 @@ class Gate:
         os.close(self.held)
 
 
-def start(
-    folder: Path, settings: dict[str, str], kind: str, ran: mmap.mmap, slot: int, gate: Gate
-) -> int:
-    """Start a task in a cgroup; returns its process id."""
+def start(folder: Path, settings: dict[str, str], gate: Gate, task: tuple) -> int:
+    """Start a task in a cgroup, `task` being the arguments of work(); returns its process id."""
     pid = os.fork()
     if not pid:
         if "pin" in settings:
@@ -94,7 +110,7 @@ def start(
             gate.wait()
         if "traced" in settings:
             ctypes.CDLL(None).ptrace(PTRACE_TRACEME, 0, None, None)
-        work(kind, ran, slot)
+        work(*task)
     return pid
 
 
@@ -115,10 +131,48 @@ def wait_until_joined(groups: dict[str, dict[str, str]], tasks: int) -> None:
         time.sleep(0.1)
 
 
-def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, float]:
-    """The vCPUs that each group used."""
-    tasks: list[int] = []
-    ran = mmap.mmap(-1, mmap.PAGESIZE * 16)
+class Tasks:
+    """The tasks of all groups, and what they tell of themselves."""
+
+    def __init__(self, groups: dict[str, dict[str, str]]) -> None:
+        self.groups = [
+            (path, kind)
+            for path, settings in groups.items()
+            for kind in KINDS
+            for _ in range(int(settings.get(kind, 0)))
+        ]
+        self.ran = mmap.mmap(-1, mmap.PAGESIZE + len(self.groups) * SEEN.size)
+        self.pids: list[int] = []
+
+    def start(self, groups: dict[str, dict[str, str]], gate: Gate) -> None:
+        nap_turns = max(1, round(turns_per_s() * NAP_S))
+        for slot, (path, kind) in enumerate(self.groups):
+            task = (kind, self.ran, slot, nap_turns)
+            self.pids.append(start(ROOT / path, groups[path], gate, task))
+
+    def seen(self) -> list[tuple[float, float, int]]:
+        """Of each when it last ran, its longest gap, and its turns."""
+        return [SEEN.unpack_from(self.ran, slot * SEEN.size) for slot in range(len(self.groups))]
+
+    def turns(self) -> dict[str, int]:
+        """Of each group with tasks, those in groups below it not included."""
+        found = dict.fromkeys((path for path, _ in self.groups), 0)
+        for (path, _), (_, _, turns) in zip(self.groups, self.seen(), strict=True):
+            found[path] += turns
+        return found
+
+    def end(self) -> None:
+        for pid in self.pids:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self.pids:
+            os.waitpid(pid, 0)
+
+
+def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict:
+    """What each group got, and the longest wait."""
+    # Not in any group, it would soon wait behind those of great weight.
+    os.sched_setscheduler(0, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(1))
+    tasks = Tasks(groups)
     gate = Gate()
     try:
         for path, settings in groups.items():
@@ -126,28 +180,24 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict[str, flo
             folder.mkdir()
             (folder.parent / "cgroup.subtree_control").write_text("+cpu")
             write(folder, settings, "")
-        for path, settings in groups.items():
-            for kind in KINDS:
-                for _ in range(int(settings.get(kind, 0))):
-                    tasks.append(start(ROOT / path, settings, kind, ran, len(tasks), gate))
-        wait_until_joined(groups, len(tasks))
+        tasks.start(groups, gate)
+        wait_until_joined(groups, len(tasks.pids))
         for path, settings in groups.items():
             write(ROOT / path, settings, "later.")
         gate.open()
         time.sleep(SETTLED_S)
-        before, began_s = {path: used_s(ROOT / path) for path in groups}, time.monotonic()
+        turns, began_s = tasks.turns(), time.monotonic()
+        before = {path: used_s(ROOT / path) for path in groups}
         time.sleep(seconds)
         took_s = time.monotonic() - began_s
-        used = {path: (used_s(ROOT / path) - before[path]) / took_s for path in groups}
-        seen = [SEEN.unpack_from(ran, slot * SEEN.size) for slot in range(len(tasks))]
+        got = {path: {"vcpus": (used_s(ROOT / path) - before[path]) / took_s} for path in groups}
+        for path, now in tasks.turns().items():
+            got[path]["turns_per_s"] = (now - turns[path]) / took_s
         now = time.monotonic()
-        waits = [max(longest, now - last) for last, longest in seen if last]
-        return used | {"waited_s": max(waits, default=0)}
+        waits = [max(longest, now - last) for last, longest, _ in tasks.seen() if last]
+        return {"groups": got, "waited_s": max(waits, default=0)}
     finally:
-        for pid in tasks:
-            os.kill(pid, signal.SIGKILL)
-        for pid in tasks:
-            os.waitpid(pid, 0)
+        tasks.end()
         for path in reversed(groups):
             if (ROOT / path).is_dir():
                 (ROOT / path).rmdir()
