@@ -43,11 +43,11 @@ def test_weights_compound():
     case = nested("three", HONEST, "spin=1", 1, 3)
     assert case.due["t1/m0/l1"] == pytest.approx(3 / 4 * 1 / 4 * 3 / 4)
     assert case.groups[0] == "t0:weight=1"
-    assert "t0/m1/l0:weight=1,spin=1" in case.groups
+    assert "t0/m1/l0:weight=1,spin=1,together=1" in case.groups
 
 
 def test_a_limit_is_in_us_of_its_period():
-    assert Limit("x", HONEST, 150, "spin=6").group == "a:max=150000/100000,spin=6"
+    assert Limit("x", HONEST, 150, "spin=6").group == "a:max=150000/100000,spin=6,together=1"
 
 
 def test_no_limit_is_more_than_there_is():

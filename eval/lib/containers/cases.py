@@ -17,6 +17,8 @@ ALL_HALF_STOLEN = "honest+quota:10/20:0-3"
 LIMITS = (1, 10, 50, 150, 390)
 PERIOD_US = 100_000
 DEPTHS = (0, 1, 3, 8)
+# Who has work begins when all have been started: the last ones would wait for long behind the first.
+TOGETHER = "together=1"
 
 
 @dataclass(frozen=True)
@@ -41,13 +43,15 @@ class Limit:
     @property
     def group(self) -> str:
         """It, for workloads.cgroups."""
-        return f"a:max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks}"
+        return f"a:max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks},{TOGETHER}"
 
 
 def flat(name: str, shape: str, tasks: str, *weights: int) -> Shares:
     """Groups side by side, all with the same tasks."""
     names = [f"g{i}" for i in range(len(weights))]
-    groups = (f"{each}:weight={w},{tasks}" for each, w in zip(names, weights, strict=True))
+    groups = (
+        f"{each}:weight={w},{tasks},{TOGETHER}" for each, w in zip(names, weights, strict=True)
+    )
     due = {each: w / sum(weights) for each, w in zip(names, weights, strict=True)}
     return Shares(name, shape, tuple(groups), due)
 
@@ -61,7 +65,7 @@ def nested(name: str, shape: str, tasks: str, *weights: int) -> Shares:
             groups.append(f"t{i}/m{j}:weight={middle}")
             for k, low in enumerate(weights):
                 path = f"t{i}/m{j}/l{k}"
-                groups.append(f"{path}:weight={low},{tasks}")
+                groups.append(f"{path}:weight={low},{tasks},{TOGETHER}")
                 due[path] = top * middle * low / sum(weights) ** 3
     return Shares(name, shape, tuple(groups), due)
 
