@@ -4,7 +4,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL: # what a target needs is listed before what it does; cargo is parallel by itself
-.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-soak test-fresh sim eval eval-report results papers scale containers timeline peers bundle instances fuzz clean
+.PHONY: help run test build packages install uninstall lint test-unit test-vm test-long test-soak test-fresh sim eval eval-report results papers scale containers gathering timeline peers bundle instances fuzz clean
 
 PYTHON := /usr/bin/python3
 BINARY := target/release/scx_vaware
@@ -142,6 +142,9 @@ scale: ready-lab build ## Measure what the scheduler costs by size, into docs/re
 CONTAINERS_SEEDS ?= 1-3
 containers: ready-lab build ## Measure what cgroups get by weights and limits, into docs/results/containers.md
 	@eval/containers --seeds $(CONTAINERS_SEEDS) --page docs/results/containers.md
+
+gathering: ready-lab build ## Draw how work is gathered on fewer vCPUs: docs/results/gather.svg
+	@eval/gathering
 
 # A task that computes, on vCPUs that get half of a core: where it is under EEVDF, and under ours.
 TIMELINES := vaware-results/timeline

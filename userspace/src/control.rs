@@ -126,7 +126,8 @@ impl Control {
         bans::account(&mut self.bans, held, &self.told, policies.bans());
         let open = self.told.iter().filter(|vcpu| !vcpu.banned() && !vcpu.parked).count();
         let reserve = self.told.iter().filter(|vcpu| vcpu.reserve).count();
-        telemetry.blocking(open, reserve, self.retain.timeout());
+        telemetry.blocking(reserve, self.retain.timeout());
+        telemetry.gathered(open, policies.gathers().then(|| self.gathering.factors()));
         let news = failed.iter().map(|failed| &failed.news).chain(&in_the_way);
         let mut events: Vec<_> =
             news.map(|news| Event::new(Priority::Warning, news.as_str())).collect();

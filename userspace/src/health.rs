@@ -39,7 +39,7 @@ impl State {
 }
 
 /// What is to be said of the daemon's health at one time.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub state: State,
     /// Why it is not loaded.
@@ -72,6 +72,8 @@ pub struct Report {
     pub lines_lost: Vec<(&'static str, u64)>,
     /// Online vCPUs that are neither banned nor parked.
     pub open_vcpus: usize,
+    /// The load factor rho and the granularity factor eta of the policy gather; `None` if it is off.
+    pub gather_factors: Option<(f64, f64)>,
     /// Online vCPUs that the policy reserve wants free of CPU-bound work.
     pub reserve_vcpus: usize,
     /// Processes that the policy shootdown wants to keep to steady vCPUs.

@@ -35,6 +35,7 @@ pub fn sample(nr_vcpus: u32) -> Sample {
             probe_restarts: PROBERS.map(|prober| (prober, 0)).into(),
             lines_lost: vec![("stdout", 0), ("stderr", 0)],
             open_vcpus: nr_vcpus as usize,
+            gather_factors: Some((1.0, 0.5)),
             halt_poll: Some(Duration::from_micros(100)),
             ..Report::default()
         },

@@ -128,10 +128,16 @@ impl Telemetry {
         self.board().report.confined_processes = processes;
     }
 
-    /// So many vCPUs are open, so many kept free, and idle ones poll for so long.
-    pub fn blocking(&self, open: usize, reserve: usize, halt_poll: Option<Duration>) {
+    /// So many vCPUs are kept free, and idle ones poll for so long.
+    pub fn blocking(&self, reserve: usize, halt_poll: Option<Duration>) {
         let report = &mut self.board().report;
-        (report.open_vcpus, report.reserve_vcpus, report.halt_poll) = (open, reserve, halt_poll);
+        (report.reserve_vcpus, report.halt_poll) = (reserve, halt_poll);
+    }
+
+    /// So many vCPUs are open, by these factors of the policy gather.
+    pub fn gathered(&self, open: usize, factors: Option<(f64, f64)>) {
+        let report = &mut self.board().report;
+        (report.open_vcpus, report.gather_factors) = (open, factors);
     }
 
     /// The configuration was read again, and this is in effect.
@@ -252,6 +258,7 @@ impl Board {
         self.bans = Bans::new();
         let report = &mut self.report;
         (report.open_vcpus, report.reserve_vcpus, report.halt_poll) = (0, 0, None);
+        report.gather_factors = None;
         report.confined_processes = 0;
     }
 
@@ -337,12 +344,18 @@ mod tests {
             telemetry.restarting(Cause::Pause)
         }];
         for end in ends {
-            telemetry.blocking(3, 1, Some(Duration::ZERO));
+            telemetry.blocking(1, Some(Duration::ZERO));
+            telemetry.gathered(3, Some((1.0, 0.5)));
             telemetry.confined(2);
             let ban = Ban { now: true, total: Duration::from_secs(1) };
             telemetry.beat(None, None, Bans::from([(0, ban)]), &[]);
             let page = telemetry.page(Format::Classic);
-            for series in ["halt_poll_seconds{", "vcpu_banned{", "banned_vcpus 1.0"] {
+            for series in [
+                "halt_poll_seconds{",
+                "gather_factor_ratio{factor=\"eta\"} 0.5",
+                "vcpu_banned{",
+                "banned_vcpus 1.0",
+            ] {
                 assert!(page.contains(&format!("scx_vaware_{series}")), "{series}: {page}");
             }
             end();
@@ -350,7 +363,7 @@ mod tests {
             for gauge in ["open_vcpus", "reserve_vcpus", "confined_processes", "banned_vcpus"] {
                 assert!(page.contains(&format!("scx_vaware_{gauge} 0.0")), "{gauge}: {page}");
             }
-            for series in ["halt_poll_seconds{", "vcpu_banned{"] {
+            for series in ["halt_poll_seconds{", "gather_factor_ratio{", "vcpu_banned{"] {
                 assert!(!page.contains(&format!("scx_vaware_{series}")), "{series}: {page}");
             }
         }

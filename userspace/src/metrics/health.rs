@@ -129,6 +129,15 @@ pub fn encode(sample: &Sample, page: &mut Page<'_>) -> Result {
         ("open_vcpus", None, "Online vCPUs that work of short bursts may use"),
         health.open_vcpus as f64,
     )?;
+    let factors = health.gather_factors.iter().flat_map(|&(rho, eta)| [("rho", rho), ("eta", eta)]);
+    page.gauges(
+        (
+            "gather_factor",
+            Some(Unit::Other("ratio".into())),
+            "How much work the policy gather leaves to fewer vCPUs: load (rho), granularity (eta)",
+        ),
+        factors.map(|(name, factor)| ([("factor", name)], factor)).collect(),
+    )?;
     page.gauge(
         (
             "reserve_vcpus",
