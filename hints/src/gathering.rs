@@ -131,9 +131,17 @@ impl Gathering {
         })
     }
 
+    /// The same of work that so many vCPUs would do without a break.
+    fn load_of(&self, work: f64) -> f64 {
+        let left = self.open.saturating_sub(self.step()) as f64;
+        let busy_ratio = work / self.open as f64;
+        self.step() as f64 * busy_ratio / (left * (1.0 - busy_ratio)).max(f64::MIN_POSITIVE)
+    }
+
     /// Undo the last step. What is to blame is not tried again for some rounds, the more the more
     /// often it was.
     fn undo(&mut self, pace: &Pace) {
+        let work = self.open as f64 * pace.busy_ratio();
         self.undone = (self.undone + 1).min(UNDONE_MAX);
         let less = 0.5f64.powi(self.undone);
         self.open = (self.open + self.step()).min(self.usable);
@@ -141,8 +149,10 @@ impl Gathering {
         if pace.busy_ratio() > BUSY_RATIO_MAX && pace.idle_ns > 0.0 {
             self.eta = less * self.eta.min(pace.burst_ns / pace.idle_ns);
         } else {
-            let before = self.all_open.unwrap_or(*pace);
-            self.rho = less * self.rho.min(self.load(&before).max(f64::MIN_POSITIVE));
+            // Work may have begun or grown since the step: not so little was too much.
+            let before = self.all_open.map_or(0.0, |pace| self.usable as f64 * pace.busy_ratio());
+            let blamed = self.load_of(work.max(before)).max(f64::MIN_POSITIVE);
+            self.rho = less * self.rho.min(blamed);
         }
     }
 
@@ -253,6 +263,16 @@ mod tests {
         let narrow = |part: &[usize]| part.iter().filter(|&&open| open < N).count();
         assert!(narrow(&seen) <= 12, "{seen:?}");
         assert!(narrow(&seen[100..]) >= 1, "it recovers");
+    }
+
+    #[test]
+    fn work_that_begins_is_no_proof_against_all_steps() {
+        let mut gathering = Gathering::default();
+        let nearly_none = Pace { computing_ns: 4e2, ..light() };
+        assert_eq!(rounds(&mut gathering, 2, |_| nearly_none), [16, 12]);
+        assert_eq!(gathering.round(N, &Pace { wait_ns: 8e4, ..light() }), N);
+        let seen = rounds(&mut gathering, 16, |_| light());
+        assert!(seen.iter().any(|&open| open < N), "{seen:?}");
     }
 
     #[test]

@@ -17,7 +17,7 @@ ALL_HALF_STOLEN = "honest+quota:10/20:0-3"
 LIMITS = (1, 10, 50, 150, 390)
 PERIOD_US = 100_000
 DEPTHS = (0, 1, 3, 8)
-# Who has work begins when all have been started: the last ones would wait for long behind the first.
+# Work begins when all have been started: the last ones would wait for long behind the first.
 TOGETHER = "together=1"
 
 
