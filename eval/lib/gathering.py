@@ -8,6 +8,7 @@ The daemon's metrics are read twice a second, and drawn as SVG.
 import argparse
 import datetime
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -68,7 +69,8 @@ class Sample:
 
 # Drawing: a panel for the vCPUs above one for the factors.
 WIDTH, LEFT, RIGHT = 860, 60, 16
-TOP, PANEL_H, GAP, FOOT = 40, 110, 26, 44
+TOP, PANEL_H, GAP, FOOT = 46, 110, 30, 44
+FACTOR_MIN = 0.001  # drawn as the least
 LIGHT = """\
 .grid { stroke: #d8dee4; }
 .change { stroke: #8c959f; stroke-dasharray: 3 3; }
@@ -101,30 +103,34 @@ def picture(samples: Sequence[Sample], conditions: str) -> str:
         out.append(svg.text(x(begin) + 4, 16, phase.told, "small"))
         out.append(f'<path class="change" d="M{x(begin):.1f} 22V{low + PANEL_H}"/>')
         begin += phase.seconds
-    out += _panel(TOP, VCPUS, f"{VCPUS}", "open vCPUs")
-    out.append(_line("open", [(x(each.s), each.open) for each in samples], TOP, VCPUS))
-    out += _panel(low, 1, "1", "rho, eta (dashed)")
+    out += _panel(TOP, f"{VCPUS}", "0", "open vCPUs")
+    out.append(_line("open", [(x(each.s), each.open / VCPUS) for each in samples], TOP))
+    out += _panel(low, "1", f"{FACTOR_MIN:g}", "rho, eta (dashed)")
     for name in ("rho", "eta"):
-        points = [(x(each.s), getattr(each, name)) for each in samples]
-        out.append(_line(name, points, low, 1))
+        points = [(x(each.s), _height(getattr(each, name))) for each in samples]
+        out.append(_line(name, points, low))
     for s in range(0, seconds + 1, 7):
         out.append(svg.text(x(s), low + PANEL_H + 16, f"{s} s", "small middle"))
     return "\n".join([*out, svg.text(14, height - 6, conditions, "small"), "</svg>"]) + "\n"
 
 
-def _panel(top: float, most: float, label: str, name: str) -> Iterator[str]:
-    for value, told in ((most, label), (0, "0")):
-        y = top + PANEL_H * (1 - value / most)
+def _height(factor: float) -> float:
+    """Of a factor in its panel, 0 to 1: by its order of size."""
+    return 1 - math.log(max(factor, FACTOR_MIN)) / math.log(FACTOR_MIN)
+
+
+def _panel(top: float, most: str, least: str, name: str) -> Iterator[str]:
+    for y, told in ((top, most), (top + PANEL_H, least)):
         yield f'<path class="grid" d="M{LEFT} {y:g}H{WIDTH - RIGHT}"/>'
         yield svg.text(LEFT - 8, y + 4, told, "small end")
     yield svg.text(LEFT + 4, top - 4, name, "head")
 
 
-def _line(kind: str, points: Sequence[tuple[float, float]], top: float, most: float) -> str:
-    """Values that hold until the next one is read."""
+def _line(kind: str, points: Sequence[tuple[float, float]], top: float) -> str:
+    """Values from 0 to 1 that hold until the next one is read."""
     path, y = "", None
     for at, value in points:
-        new = top + PANEL_H * (1 - value / most)
+        new = top + PANEL_H * (1 - value)
         path += f"M{at:.1f} {new:.1f}" if y is None else f"H{at:.1f}V{new:.1f}"
         y = new
     return f'<path class="{kind}" d="{path}"/>'

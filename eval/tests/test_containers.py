@@ -6,7 +6,7 @@ import json
 import pytest
 
 from containers import cli, page
-from containers.cases import HONEST, LIMITED, SHARES, Limit, flat, nested
+from containers.cases import ALL_HALF_STOLEN, HONEST, LIMITED, SHARES, Limit, flat, nested
 from workloads import cgroups
 
 FACTS = {
@@ -23,9 +23,9 @@ def shares(name, seed, arm, **got):
     return {"part": "shares", "case": name, "seed": seed, "arm": arm, "got": got, "waited_s": 0.1}
 
 
-def limit(arm, work, waited_s=0.1):
-    case = {"part": "limits", "case": "busy", "shape": HONEST, "percent": 50}
-    return {**case, "seed": 1, "arm": arm, "vcpus": 0.6, "work": work, "waited_s": waited_s}
+def limit(arm, vcpus, work, shape=HONEST, waited_s=0.1):
+    case = {"part": "limits", "case": "busy", "shape": shape, "percent": 50}
+    return {**case, "seed": 1, "arm": arm, "vcpus": vcpus, "work": work, "waited_s": waited_s}
 
 
 def cost(seed, arm, depth, s):
@@ -47,7 +47,7 @@ def test_weights_compound():
 
 
 def test_a_limit_is_in_us_of_its_period():
-    assert Limit("x", HONEST, 150, "spin=6").group == "a:max=150000/100000,spin=6,together=1"
+    assert Limit("x", HONEST, 150, "spin=6").group == "a:later.max=150000/100000,spin=6,together=1"
 
 
 def test_no_limit_is_more_than_there_is():
@@ -74,9 +74,16 @@ def test_a_cell_has_all_seeds_and_both_arms_stand_side_by_side():
     assert row in page.table(got).splitlines()
 
 
-def test_a_limit_is_judged_by_work():
-    told = page.table([limit("eevdf", 0.25), limit("scx_vaware", 0.51, waited_s=0.25)])
-    assert "| honest | busy | 50 | -50.0 | +2.0 | 0.10 | 0.25 |" in told.splitlines()
+@pytest.mark.parametrize(
+    ("shape", "row"),
+    [
+        (HONEST, "| honest | busy | 50 | +0.0 | +8.0 | 0.10 | 0.25 |"),
+        (ALL_HALF_STOLEN, "| half stolen | busy | 50 | -50.0 | +2.0 | 0.10 | 0.25 |"),
+    ],
+)
+def test_a_limit_is_judged_by_time_or_where_that_is_stolen_by_work(shape, row):
+    got = [limit("eevdf", 0.5, 0.25, shape), limit("scx_vaware", 0.54, 0.51, shape, waited_s=0.25)]
+    assert row in page.table(got).splitlines()
 
 
 def test_depth_is_a_ratio_to_none_of_the_same_seed():
@@ -86,7 +93,7 @@ def test_depth_is_a_ratio_to_none_of_the_same_seed():
 
 
 def test_the_page_says_how_it_was_made():
-    told = page.page([limit("eevdf", 0.5)], FACTS)
+    told = page.page([limit("eevdf", 0.5, 0.4)], FACTS)
     assert "Written by `eval/containers --seeds 1-2`." in told
     assert "- 2026-11-28, kernel 7.2, 2 ns an instruction, seeds 1-2, build abc\n" in told
 
@@ -111,6 +118,6 @@ def test_what_cannot_be_done_is_told(arguments, told, capsys):
 
 def test_records_are_told_again(tmp_path, capsys):
     file = tmp_path / "records.jsonl"
-    file.write_text(json.dumps(limit("eevdf", 0.5)) + "\n")
+    file.write_text(json.dumps(limit("eevdf", 0.5, 0.4)) + "\n")
     assert cli.main(["--read", str(file)]) == 0
     assert "| honest | busy | 50 | +0.0 |  | 0.10 |  |" in capsys.readouterr().out

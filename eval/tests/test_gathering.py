@@ -41,11 +41,14 @@ def test_a_page_without_the_policy_is_refused():
 
 
 def test_a_value_holds_until_the_next_one():
-    samples = [gathering.Sample(0, 8, 1, 1), gathering.Sample(7, 4, 0.5, 1)]
+    samples = [gathering.Sample(0, 8, 1, 1), gathering.Sample(7, 4, 0.1, 1)]
     drawn = gathering.picture(samples, "of today")
     at = gathering.LEFT + (gathering.WIDTH - gathering.LEFT - gathering.RIGHT) / 6
     top, half = gathering.TOP, gathering.TOP + gathering.PANEL_H / 2
     assert line(drawn, "open") == f"M{gathering.LEFT:.1f} {top:.1f}H{at:.1f}V{half:.1f}"
+    eta, rho = gathering.TOP + gathering.PANEL_H + gathering.GAP, gathering.PANEL_H / 3
+    assert line(drawn, "eta") == f"M{gathering.LEFT:.1f} {eta:.1f}H{at:.1f}V{eta:.1f}"
+    assert line(drawn, "rho") == f"M{gathering.LEFT:.1f} {eta:.1f}H{at:.1f}V{eta + rho:.1f}"
     assert "of today" in drawn and "4 to 8 of 8 vCPUs" in drawn
 
 

@@ -42,8 +42,8 @@ class Limit:
 
     @property
     def group(self) -> str:
-        """It, for workloads.cgroups."""
-        return f"a:max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks},{TOGETHER}"
+        """It, for workloads.cgroups. The limit comes last, or a thousand tasks never begin."""
+        return f"a:later.max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks},{TOGETHER}"
 
 
 def flat(name: str, shape: str, tasks: str, *weights: int) -> Shares:
@@ -88,13 +88,11 @@ SHARES = (
         *(100, 200, 300, 400) * 4,
     ),
 )
-# On vCPUs that are half stolen there is no work for more than two.
-LIMITED = tuple(
-    Limit(name, shape, percent, tasks)
-    for shape in (HONEST, ALL_HALF_STOLEN)
-    for name, tasks in (("busy", "spin=6"), ("bursty", "nap=12"), ("1000 tasks", "spin=1000"))
-    for percent in LIMITS
-    if shape == HONEST or percent < 200
+LOADS = {"busy": "spin=6", "bursty": "nap=12", "1000 tasks": "spin=1000"}
+LIMITED = (
+    *(Limit(name, HONEST, percent, LOADS[name]) for name in LOADS for percent in LIMITS),
+    # There is no work for more than two.
+    *(Limit("busy", ALL_HALF_STOLEN, percent, LOADS["busy"]) for percent in LIMITS[:-1]),
 )
 COSTS = {
     "hackbench": "hackbench -g 2 --pipe -l 200",
