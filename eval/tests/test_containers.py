@@ -47,7 +47,8 @@ def test_weights_compound():
 
 
 def test_a_limit_is_in_us_of_its_period():
-    assert Limit("x", HONEST, 150, "spin=6").group == "a:later.max=150000/100000,spin=6,together=1"
+    assert Limit("x", HONEST, 150, "spin=6").group == "a:max=150000/100000,spin=6,together=1"
+    assert "later.max=1000/" in Limit("x", HONEST, 1, "spin=1000").group
 
 
 def test_no_limit_is_more_than_there_is():

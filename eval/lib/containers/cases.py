@@ -11,9 +11,11 @@ VCPUS = 4
 HONEST = "pin:0/1/2/3"
 SHARES_S = 4
 LIMITS_S = 4
+FEW_S = 30  # of a limit that is soon used up, for a tick more or less not to count
 # Of vCPUs 0 and 1 half is another's, in turns as long as a host's slices are.
 HALF_STOLEN = "honest+quota:10/20:0-1"
 ALL_HALF_STOLEN = "honest+quota:10/20:0-3"
+MANY = "spin=1000"
 LIMITS = (1, 10, 50, 150, 390)
 PERIOD_US = 100_000
 DEPTHS = (0, 1, 3, 8)
@@ -41,9 +43,15 @@ class Limit:
     tasks: str
 
     @property
+    def seconds(self) -> int:
+        """For how long it is measured. What is held costs an emulated VM nothing."""
+        return FEW_S if self.percent <= 10 else LIMITS_S
+
+    @property
     def group(self) -> str:
-        """It, for workloads.cgroups. The limit comes last, or a thousand tasks never begin."""
-        return f"a:later.max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks},{TOGETHER}"
+        """It, for workloads.cgroups. Among many the limit comes last, or they never begin."""
+        when = "later." if self.tasks == MANY else ""
+        return f"a:{when}max={self.percent * PERIOD_US // 100}/{PERIOD_US},{self.tasks},{TOGETHER}"
 
 
 def flat(name: str, shape: str, tasks: str, *weights: int) -> Shares:
@@ -88,7 +96,7 @@ SHARES = (
         *(100, 200, 300, 400) * 4,
     ),
 )
-LOADS = {"busy": "spin=6", "bursty": "nap=12", "1000 tasks": "spin=1000"}
+LOADS = {"busy": "spin=6", "bursty": "nap=12", "1000 tasks": MANY}
 LIMITED = (
     *(Limit(name, HONEST, percent, LOADS[name]) for name in LOADS for percent in LIMITS),
     # There is no work for more than two.

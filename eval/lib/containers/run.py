@@ -12,7 +12,7 @@ from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
 from workloads import cgroups
 
-from .cases import COSTS, DEPTHS, HONEST, LIMITED, LIMITS_S, SHARES, SHARES_S, VCPUS, Limit, Shares
+from .cases import COSTS, DEPTHS, HONEST, LIMITED, SHARES, SHARES_S, VCPUS, Limit, Shares
 
 ARMS = ("eevdf", "scx_vaware")
 BUILT = tool.built("release/scx_vaware")
@@ -101,7 +101,7 @@ def _shares(vm: Vm, case: Shares) -> dict:
 
 
 def _limit(vm: Vm, case: Limit, turns_per_vcpu_s: float) -> dict:
-    got = _got(vm, case.shape, LIMITS_S, case.group)
+    got = _got(vm, case.shape, case.seconds, case.group)
     return {
         "part": "limits",
         "case": case.name,
