@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What containers get and what that costs, as a page.
+"""What containers get, and what that costs.
 
 Four vCPUs by virtual time, a VM for each seed, first under EEVDF, then under scx_vaware. Groups
 have more work than they are due. What they get is counted in turns of a loop, so that time that the
