@@ -6,7 +6,6 @@ The daemon's metrics are read twice a second, and drawn as SVG.
 """
 
 import argparse
-import datetime
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import manifest
 import svg
-from vlab import LabError, Vm, host, tool, virtual_time
+from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
 from vlab.errors import EX_USAGE
 from workloads import programs
@@ -204,15 +203,6 @@ def _measured(kernel: str | None) -> dict:
         vm.put(tool.built("release/scx_vaware"), BINARY)
         version = vm.run(f"{BINARY} --version").output.split()[-1]
         samples = record(vm, lambda text: print(f"gathering: {text}", flush=True))
-    facts = {
-        "command": "make gathering",
-        "build": manifest.build(),
-        "version": version,
-        "emulator": f"qemu {host.qemu().version}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seeds": f"{SEED}",
-        "kernels": [vm.kernel.release],
-        "clock": VIRTUAL,
-        "ns_per_instruction": NS_PER_INSTRUCTION,
-    }
+    facts = manifest.of_vm(version, vm.kernel.release, SEED, NS_PER_INSTRUCTION)
+    facts = {"command": "make gathering"} | facts
     return {"facts": facts, "samples": [asdict(sample) for sample in samples]}

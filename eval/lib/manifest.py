@@ -7,13 +7,15 @@ of an instruction, as far as the tool knows them, and the digest of what it wrot
 page have builds of their own, `builds` has them all, and the rest is of the oldest part.
 """
 
+import datetime
 import hashlib
 import json
 import re
 import subprocess
 from pathlib import Path
 
-from vlab import LabError
+from vlab import LabError, host
+from vlab.clock import VIRTUAL
 from vlab.errors import EX_UNAVAILABLE, EX_USAGE
 
 NAME = "manifest.json"
@@ -30,6 +32,20 @@ def build() -> str:
         text=True,
     )
     return told.stdout.strip()
+
+
+def of_vm(version: str, kernel: str, seed: int, ns_per_instruction: float) -> dict:
+    """What an entry has of a run in one VM by virtual time, today."""
+    return {
+        "build": build(),
+        "version": version,
+        "emulator": f"qemu {host.qemu().version}",
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "seeds": f"{seed}",
+        "kernels": [kernel],
+        "clock": VIRTUAL,
+        "ns_per_instruction": ns_per_instruction,
+    }
 
 
 def entries(folder: Path) -> dict[str, dict]:

@@ -100,7 +100,7 @@ impl Gathering {
     fn narrow(&mut self, pace: &Pace) {
         let left = self.open.saturating_sub(self.step());
         let fits = left > 0
-            && self.load(pace) <= self.rho
+            && self.load(self.open as f64 * pace.busy_ratio()) <= self.rho
             && pace.burst_ns <= (self.eta * pace.idle_ns).min(BURST_MAX_NS)
             && pace.together_ratio < TOGETHER_RATIO_MAX;
         if fits {
@@ -110,10 +110,11 @@ impl Gathering {
     }
 
     /// The work of a step's vCPUs as a part of the idle time of those that would be left: what has to
-    /// be below rho.
-    fn load(&self, pace: &Pace) -> f64 {
+    /// be below rho. `work` is how many vCPUs would do all of it without a break.
+    fn load(&self, work: f64) -> f64 {
         let left = self.open.saturating_sub(self.step()) as f64;
-        self.step() as f64 * pace.computing_ns / (left * pace.idle_ns).max(1.0)
+        let busy_ratio = work / self.open as f64;
+        self.step() as f64 * busy_ratio / (left * (1.0 - busy_ratio)).max(f64::MIN_POSITIVE)
     }
 
     fn is_worse(&self, pace: &Pace) -> bool {
@@ -131,13 +132,6 @@ impl Gathering {
         })
     }
 
-    /// The same of work that so many vCPUs would do without a break.
-    fn load_of(&self, work: f64) -> f64 {
-        let left = self.open.saturating_sub(self.step()) as f64;
-        let busy_ratio = work / self.open as f64;
-        self.step() as f64 * busy_ratio / (left * (1.0 - busy_ratio)).max(f64::MIN_POSITIVE)
-    }
-
     /// Undo the last step. What is to blame is not tried again for some rounds, the more the more
     /// often it was.
     fn undo(&mut self, pace: &Pace) {
@@ -151,7 +145,7 @@ impl Gathering {
         } else {
             // Work may have begun or grown since the step: not so little was too much.
             let before = self.all_open.map_or(0.0, |pace| self.usable as f64 * pace.busy_ratio());
-            let blamed = self.load_of(work.max(before)).max(f64::MIN_POSITIVE);
+            let blamed = self.load(work.max(before)).max(f64::MIN_POSITIVE);
             self.rho = less * self.rho.min(blamed);
         }
     }

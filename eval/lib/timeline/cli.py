@@ -2,14 +2,12 @@
 """The command line of eval/timeline."""
 
 import argparse
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
 import manifest
 from accuracy.activity import finders, loads
 from vlab import LabError, Vm, host, tool
-from vlab.clock import VIRTUAL
 from vlab.errors import EX_USAGE
 
 from . import model, picture, record, render
@@ -130,15 +128,9 @@ def _record(args: argparse.Namespace) -> model.Timeline:
             version = vm.run(f"{finders.BINARY} --version").output.strip().split()[-1]
         timeline = record.record(vm, args.load, finder, args.to_ms / 1000, args.settle)
     name = "the kernel's own scheduler" if not finder else "scx_vaware"
-    timeline.facts = {
-        "build": manifest.build(),
-        "version": version,
-        "emulator": f"qemu {host.qemu().version}",
-        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
-        "seeds": f"{clock['virtual'].seed}",
-        "kernels": [vm.kernel.release],
-        "clock": VIRTUAL,
-        "ns_per_instruction": clock["virtual"].ns_per_instruction,
-    }
+    virtual = clock["virtual"]
+    timeline.facts = manifest.of_vm(
+        version, vm.kernel.release, virtual.seed, virtual.ns_per_instruction
+    )
     timeline.title = args.title or f"{args.vcpus} vCPUs, {args.shape}, {name}"
     return timeline
