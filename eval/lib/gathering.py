@@ -14,6 +14,7 @@ from pathlib import Path
 
 import manifest
 import svg
+from compare.arms import Arm, ArmFailed, in_charge
 from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
 from vlab.errors import EX_USAGE
@@ -25,10 +26,12 @@ and draws the number of open vCPUs, rho and eta.
 """
 PICTURE = "docs/results/gather.svg"
 BINARY = "/tmp/scx_vaware"
+ARM = Arm("gather", (BINARY, "--policies", "gather"))
 VCPUS = 8
 SEED = 1
 NS_PER_INSTRUCTION = 2
 BOOTED_S = 10
+SETTLE_S = 10  # until all vCPUs are known
 SAMPLE_S = 0.5
 LIMIT_S = 300
 EXIT_FAILED = 1
@@ -145,12 +148,7 @@ def parse(page: str, s: float) -> Sample:
 
 
 def record(vm: Vm, say: Callable[[str], None]) -> list[Sample]:
-    """Load the scheduler, run the phases, and read the metrics meanwhile."""
-    daemon = vm.spawn(f"exec {BINARY} --policies gather")
-    enabled = "until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.1; done"
-    if vm.run(enabled, LIMIT_S).rc:
-        raise LabError(f"it was not enabled: {daemon.output.strip()}", EXIT_FAILED)
-    vm.sleep(BOOTED_S)  # until all vCPUs are known
+    """Run the phases under the scheduler, and read the metrics meanwhile."""
     samples, began_ns = [], vm.clock.now_ns()
     for phase in PHASES:
         say(phase.told)
@@ -202,7 +200,12 @@ def _measured(kernel: str | None) -> dict:
         vm.sleep(BOOTED_S)
         vm.put(tool.built("release/scx_vaware"), BINARY)
         version = vm.run(f"{BINARY} --version").output.split()[-1]
-        samples = record(vm, lambda text: print(f"gathering: {text}", flush=True))
+        try:
+            with in_charge(vm, ARM, SETTLE_S) as charge:
+                samples = record(vm, lambda text: print(f"gathering: {text}", flush=True))
+                charge.check()
+        except ArmFailed as why:
+            raise LabError(f"{why}; it said: {why.output}", EXIT_FAILED) from None
     facts = manifest.of_vm(version, vm.kernel.release, SEED, NS_PER_INSTRUCTION)
     facts = {"command": "make gathering"} | facts
     return {"facts": facts, "samples": [asdict(sample) for sample in samples]}

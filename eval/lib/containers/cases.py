@@ -78,13 +78,13 @@ def nested(name: str, shape: str, tasks: str, *weights: int) -> Shares:
     return Shares(name, shape, tuple(groups), due)
 
 
-SIXTEEN = (1, 10, 100, 10_000) * 4
+FAR, NEAR = (1, 10, 100, 10_000) * 4, (100, 200, 300, 400) * 4
 SHARES = (
     flat("2 groups, 1:10", HONEST, "spin=5", 100, 1000),
     flat("2 groups, 1:100", HONEST, "spin=5", 100, 10_000),
     flat("2 groups, 1:1", HONEST, "spin=5", 100, 100),
-    flat("16 groups, 1:10:100:10000", HONEST, "spin=2", *SIXTEEN),
-    flat("16 groups, 1:2:3:4", HONEST, "spin=2", *(100, 200, 300, 400) * 4),
+    flat("16 groups, 1:10:100:10000", HONEST, "spin=2", *FAR),
+    flat("16 groups, 1:2:3:4", HONEST, "spin=2", *NEAR),
     nested("nested three deep, 1:10 each", HONEST, "spin=4", 100, 1000),
     flat("2 groups that sleep half of the time, 1:3", HONEST, "nap=16", 100, 300),
     flat("2 groups, half of the tasks sleep, 1:3", HONEST, "spin=4,nap=8", 100, 300),
@@ -93,7 +93,7 @@ SHARES = (
         "16 groups, 1:2:3:4, two vCPUs half stolen",
         HALF_STOLEN,
         "spin=2",
-        *(100, 200, 300, 400) * 4,
+        *NEAR,
     ),
 )
 LOADS = {"busy": "spin=6", "bursty": "nap=12", "1000 tasks": MANY}

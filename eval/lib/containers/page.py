@@ -29,8 +29,7 @@ others got too much or too little is in percent of the VM.
 
 `cpu.max` in percent of a vCPU, with a period of 100 ms. The error is in percent of the limit: on
 honest vCPUs that of CPU time, on stolen ones that of the work done, as EEVDF in this kernel counts
-stolen time as used. Bursts of 2 ms do some 5 % less work in their time than tasks that never
-sleep. The longest wait is that of any task for its next turn, in seconds.
+stolen time as used. The longest wait is that of any task for its next turn, in seconds.
 """,
     "costs": """\
 ## Depth

@@ -6,23 +6,23 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from signal import SIGINT
 
+from compare.arms import OURS, Arm, ArmFailed, in_charge
 from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
 from workloads import cgroups
 
 from .cases import COSTS, DEPTHS, HONEST, LIMITED, SHARES, SHARES_S, VCPUS, Limit, Shares
 
-ARMS = ("eevdf", "scx_vaware")
 BUILT = tool.built("release/scx_vaware")
 IN_GUEST = "/tmp/scx_vaware"
+COMPARED = (Arm("eevdf"), Arm(OURS, (IN_GUEST, "--listen", "off")))
+ARMS = tuple(arm.name for arm in COMPARED)
 MEMORY_MIB = 4096  # a thousand tasks
 BOOTED_S = 10  # the kernel tests itself for a while after boot
 SETTLE_S = 5  # until the first look at all vCPUs is over
 LIMIT_S = 600  # of the guest's time
 EXIT_FAILED = 1
-AWAIT_ENABLED = "until grep -q enabled /sys/kernel/sched_ext/state; do sleep 0.1; done"
 TIME = re.compile(r"(?:Time|Total time): ([\d.]+)")
 Say = Callable[[str], None]
 
@@ -47,29 +47,23 @@ def measure(setting: Setting, parts: Sequence[str], say: Say) -> Iterator[dict]:
             vm.sleep(BOOTED_S)
             vm.put(BUILT, IN_GUEST)
             release = must(vm, "uname -r").strip()
-            for arm in ARMS:
+            for arm in COMPARED:
                 with _loaded(vm, arm):
                     for record in _measure_in(vm, parts):
-                        say(f"seed {seed}, {arm}: {record['part']}, {record['case']}")
-                        yield {"seed": seed, "arm": arm, "kernel": release} | record
+                        say(f"seed {seed}, {arm.name}: {record['part']}, {record['case']}")
+                        yield {"seed": seed, "arm": arm.name, "kernel": release} | record
 
 
 @contextmanager
-def _loaded(vm: Vm, arm: str) -> Iterator[None]:
-    """Within, the arm has the tasks."""
+def _loaded(vm: Vm, arm: Arm) -> Iterator[None]:
+    """Within, the arm has the tasks. Raises LabError (1) if it does not get or keep them."""
     vm.shape(HONEST)
-    if arm == "eevdf":
-        yield
-        return
-    daemon = vm.spawn(f"exec {IN_GUEST} --listen off")
-    if vm.run(AWAIT_ENABLED, LIMIT_S).rc:
-        raise LabError(f"{arm} was not enabled: {daemon.output.strip()}", EXIT_FAILED)
-    vm.sleep(SETTLE_S)
-    yield
-    if daemon.rc is not None:
-        raise LabError(f"{arm} did not stay: {daemon.output.strip()}", EXIT_FAILED)
-    daemon.kill(SIGINT)
-    daemon.wait(LIMIT_S)
+    try:
+        with in_charge(vm, arm, SETTLE_S) as charge:
+            yield
+            charge.check()
+    except ArmFailed as why:
+        raise LabError(f"{arm.name}: {why}; it said: {why.output}", EXIT_FAILED) from None
 
 
 def _measure_in(vm: Vm, parts: Sequence[str]) -> Iterator[dict]:
