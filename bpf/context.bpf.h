@@ -119,6 +119,13 @@ struct blocking_ctx {
 	u32 together;
 };
 
+/* overdue.bpf.c: one vCPU. */
+struct overdue_ctx {
+	u64 next_ns;  /* when it looks for overdue tasks of its own again */
+	u64 until_ns; /* what the last that it took has run, ever, when it has had a slice */
+	s32 pid;      /* of that one */
+};
+
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -132,7 +139,7 @@ struct vcpu_ctx {
 	u32 yielded;	     /* what runs called sched_yield while others waited */
 	u32 steal_cursor[2]; /* where the last search through other queues ended; [1] best-effort */
 	struct account_ctx account;
-	u64 overdue_next_ns; /* when it looks for overdue tasks of its own again */
+	struct overdue_ctx overdue;
 	struct look_ctx balance;
 	struct activity_ctx activity;
 	struct rescue_ctx rescue;

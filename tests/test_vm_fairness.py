@@ -2,6 +2,7 @@
 """Who gets how much of a vCPU, and where: nice values, SCHED_IDLE, stops by the host, affinity."""
 
 import json
+import shlex
 
 import pytest
 
@@ -12,6 +13,7 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 MEASURE_S = 5
 LONG_STOP_S = 0.3
 WAIT_BOUND_S = 1.0  # the scheduler's default
+NAP_S = 0.0003
 CROWD = 100  # more than the search for overdue tasks looks at from one end
 WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
@@ -31,10 +33,15 @@ def test_idle_work_yields_to_normal_work_and_does_not_starve(scheduler):
 
 
 def test_a_light_task_behind_many_is_found(scheduler):
-    """All of its turns come by the wait bound, from the far end of a long queue."""
+    """All of its turns come by the wait bound, from the far end of a long queue.
+
+    What naps takes the vCPU from it each time, long before it has done a turn.
+    """
     guest = scheduler.vm
+    naps = f"import time\nwhile True: time.sleep({NAP_S})"
+    nap = f"taskset -c 1 timeout {MEASURE_S + 2} python3 -S -c {shlex.quote(naps)}"
     one = f"taskset -c 1 timeout {MEASURE_S + 2} sh -c 'while :; do :; done'"
-    crowd = guest.spawn(f"for i in $(seq {CROWD}); do {one} & done; wait")
+    crowd = guest.spawn(f"{nap} & for i in $(seq {CROWD}); do {one} & done; wait")
     (light,) = spin(guest, "vcpu=1,nice=19", seconds=MEASURE_S)
     crowd.wait(LIMIT_S)
     assert light["longest_gap_s"] < 1.1 * WAIT_BOUND_S, light
