@@ -93,7 +93,10 @@ static void limit_refill(struct cgroup_ctx *g, u64 now)
 
 	if (periods && __sync_val_compare_and_swap(&g->due_ns, due_ns,
 						   due_ns + periods * g->quota.period_ns) == due_ns)
-		__sync_fetch_and_add(&g->left_ns, cgroup_refill_ns(g->left_ns, &g->quota, periods));
+		__sync_fetch_and_add(
+			&g->left_ns,
+			cgroup_refill_ns(g->left_ns, &g->quota, periods,
+					 cgroup_debt_max_ns(&g->quota, nr_vcpus, tick_ns)));
 }
 
 /* Return true if the limit of @g is used up at present. */

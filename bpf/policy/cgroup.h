@@ -148,11 +148,24 @@ static inline u64 cgroup_periods(u64 due_ns, u64 now, u64 period_ns)
 }
 
 /*
- * Return what the pool of @left_ns (a debt, if negative) gets when @periods begin. What is left
- * over is kept up to the burst. A pool that was not looked after for long, as the VM was paused,
- * gets no more than one look is late at most.
+ * Return what a cgroup with a limit owes at most. At least what it can run over its limit again and
+ * again: @nr_vcpus begin at once, and each goes on until LIMIT_KERNEL_TICKS have found it.
  */
-static inline s64 cgroup_refill_ns(s64 left_ns, const struct cgroup_quota *q, u64 periods)
+static inline u64 cgroup_debt_max_ns(const struct cgroup_quota *q, u32 nr_vcpus, u64 tick_ns)
+{
+	u64 periods_ns = LIMIT_DEBT_PERIODS * q->quota_ns;
+	u64 at_once_ns = LIMIT_KERNEL_TICKS * tick_ns * nr_vcpus;
+
+	return periods_ns > at_once_ns ? periods_ns : at_once_ns;
+}
+
+/*
+ * Return what the pool of @left_ns gets when @periods begin: a debt, if negative, of which no more
+ * than @debt_max_ns counts. What is left over is kept up to the burst. A pool that was not looked
+ * after for long, as the VM was paused, gets no more than one look is late at most.
+ */
+static inline s64 cgroup_refill_ns(s64 left_ns, const struct cgroup_quota *q, u64 periods,
+				   u64 debt_max_ns)
 {
 	u64 most = LIMIT_LATE_NS / (q->period_ns ? q->period_ns : 1) + 1;
 	s64 refill_ns = q->quota_ns * (periods < most ? periods : most);
@@ -161,6 +174,8 @@ static inline s64 cgroup_refill_ns(s64 left_ns, const struct cgroup_quota *q, u6
 		return 0;
 	if (left_ns > (s64)q->burst_ns)
 		refill_ns -= left_ns - (s64)q->burst_ns;
+	else if (left_ns < -(s64)debt_max_ns)
+		refill_ns -= left_ns + (s64)debt_max_ns;
 	return refill_ns;
 }
 

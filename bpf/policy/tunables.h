@@ -51,6 +51,13 @@
  */
 #define LIMIT_KERNEL_TICKS 10
 
+/*
+ * A cgroup owes no more than so many periods give it: as many tasks as it has may run for a tick as
+ * it gets a limit, and all would wait until that is paid. At the usual period this is a second:
+ * probes of containers time out after one.
+ */
+#define LIMIT_DEBT_PERIODS 10
+
 /* Tasks that the backlog of a limit is searched for, and that it gives back, at a time. */
 #define LIMIT_SCAN 1024
 #define LIMIT_BATCH 64

@@ -6,6 +6,8 @@ use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
 const SLICE_NS: u64 = 3 * MS;
+const TICK_NS: u64 = 4 * MS;
+const NO_BOUND_NS: u64 = 1 << 50;
 const NICE_0: u64 = 100 * WEIGHT_PARTS as u64;
 const DEFAULT_SHARES: u64 = 1024 << 10;
 
@@ -157,7 +159,7 @@ proptest! {
         for ns in &late {
             now += ns;
             let periods = pure!(cgroup_periods(due_ns, now, period_ns));
-            left_ns += pure!(cgroup_refill_ns(left_ns, &limit, periods));
+            left_ns += pure!(cgroup_refill_ns(left_ns, &limit, periods, NO_BOUND_NS));
             due_ns += periods * period_ns;
             prop_assert!(due_ns > now);
             // A look at it comes late, and so more may be taken than is left.
@@ -178,9 +180,34 @@ proptest! {
         periods in 1..3u64,
     ) {
         let limit = cgroup_quota { quota_ns, period_ns: 10 * MS, burst_ns };
-        let after = left_ns + pure!(cgroup_refill_ns(left_ns, &limit, periods));
+        let after = left_ns + pure!(cgroup_refill_ns(left_ns, &limit, periods, NO_BOUND_NS));
         prop_assert!(after <= (burst_ns + periods * quota_ns) as i64);
         prop_assert_eq!(after, left_ns.min(burst_ns as i64) + (periods * quota_ns) as i64);
+    }
+
+    #[test]
+    fn a_debt_is_paid_within_some_periods_or_is_small(
+        owed_ns in 0..1i64 << 40, quota_ns in 1..1u64 << 32, nr_vcpus in 1..1025u32,
+    ) {
+        let limit = cgroup_quota { quota_ns, period_ns: 100 * MS, burst_ns: 0 };
+        let most_ns = pure!(cgroup_debt_max_ns(&limit, nr_vcpus, TICK_NS));
+        let at_once_ns = u64::from(nr_vcpus) * 10 * TICK_NS;
+        prop_assert!(most_ns >= at_once_ns, "each period may overrun by that");
+        let (mut left_ns, mut periods) = (-owed_ns, 0);
+        while left_ns <= 0 {
+            let given_ns = pure!(cgroup_refill_ns(left_ns, &limit, 1, most_ns));
+            prop_assert!(given_ns >= quota_ns as i64);
+            left_ns += given_ns;
+            periods += 1;
+            prop_assert!(periods <= 11.max(at_once_ns / quota_ns + 1), "{left_ns} left");
+            if periods > 1000 {
+                break; // a limit that gives next to nothing
+            }
+        }
+        // What is less than that is paid in full.
+        if (owed_ns as u64) < most_ns {
+            prop_assert_eq!(left_ns, periods as i64 * quota_ns as i64 - owed_ns);
+        }
     }
 
     #[test]
