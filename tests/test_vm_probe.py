@@ -21,6 +21,7 @@ from workloads import spinners
 
 pytestmark = pytest.mark.vm
 TOLERANCE = 0.1
+SLOW_NS = 8  # of an instruction: the slowest that the lab has
 SPINNERS = spinners.command(LIMIT_S, "vcpu=0", "vcpu=1", "vcpu=2", "vcpu=3")
 
 
@@ -101,6 +102,17 @@ def test_nobody_may_probe_too(guest):
     done = guest.run(f"{nobody} {BINARY} probe --json --duration 2", LIMIT_S)
     assert done.rc == 0, done.output
     assert len(json.loads(done.output)["vcpus"]) == 4
+
+
+def test_what_is_slow_is_not_taken_for_stopped(binary):
+    """A piece of work that takes as long as a stop would be one, each time."""
+    vm = boot(None, binary, vcpus=2, shape="pin:0/1", ns_per_instruction=SLOW_NS)
+    try:
+        found = probe(vm, "--duration", "4")
+    finally:
+        vm.down()
+    shares = [vcpu["share_ratio"]["value"] for vcpu in found["vcpus"]]
+    assert shares == pytest.approx([1, 1], abs=TOLERANCE)
 
 
 def test_without_sched_ext_it_probes_and_the_scheduler_says_why_it_does_not_load(binary):

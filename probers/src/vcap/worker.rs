@@ -3,9 +3,9 @@
 
 use std::hint::black_box;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::thread::{self, JoinHandle};
 
 use super::trace::{STOP_MIN_NS, Trace};
@@ -17,6 +17,10 @@ use crate::thread::{
 const STACK_BYTES: usize = 128 * 1024;
 /// Rounds of the chunk: some microseconds, far longer than reading the clock takes.
 const CHUNK_ROUNDS: u32 = 4096;
+/// It has fewer on a machine where it would take longer: one that takes as long as a stop passes for one.
+const CHUNK_MAX_NS: u64 = STOP_MIN_NS / 10;
+/// Of so many chunks the fastest tells how long one takes: the others may have been disturbed.
+const CHUNKS_TIMED: u32 = 8;
 /// How often a burst learns of waits too short to be looked into.
 const CHUNKS_PER_CHECK: u32 = 16;
 
@@ -55,15 +59,37 @@ pub struct BurstReport {
     pub crowded_out: bool,
 }
 
-/// Run a chunk of work.
-fn chunk() {
+/// Run a chunk of work of so many rounds.
+fn chunk(rounds: u32) {
     let mut value = black_box(0x9e37_79b9_7f4a_7c15u64);
-    for _ in 0..CHUNK_ROUNDS {
+    for _ in 0..rounds {
         value ^= value << 13;
         value ^= value >> 7;
         value ^= value << 17;
     }
     black_box(value);
+}
+
+/// The rounds of a chunk on this machine: the same for all vCPUs, whose speeds are compared by it.
+fn chunk_rounds() -> u32 {
+    static ROUNDS: OnceLock<u32> = OnceLock::new();
+    *ROUNDS.get_or_init(|| {
+        let timed = (0..CHUNKS_TIMED).map(|_| {
+            let begin_ns = monotonic_ns();
+            chunk(CHUNK_ROUNDS);
+            monotonic_ns().saturating_sub(begin_ns)
+        });
+        rounds_within(CHUNK_MAX_NS, timed.min().unwrap_or(0))
+    })
+}
+
+/// How many rounds take `max_ns` at most, where `CHUNK_ROUNDS`, the most there are, take `all_ns`.
+fn rounds_within(max_ns: u64, all_ns: u64) -> u32 {
+    if all_ns <= max_ns {
+        return CHUNK_ROUNDS;
+    }
+    let rounds = u64::from(CHUNK_ROUNDS).saturating_mul(max_ns) / all_ns;
+    u32::try_from(rounds).unwrap_or(CHUNK_ROUNDS).max(1)
 }
 
 /// A thread that works on one vCPU. It ends when this is dropped.
@@ -138,7 +164,8 @@ fn work(
 
 fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     let order = &report.order;
-    chunk(); // warm up before the begin, not after
+    let rounds = chunk_rounds();
+    chunk(rounds); // warm up before the begin, not after
     let waited_before_ns = guest_wait.total_ns();
     sleep_until(order.begin_ns);
     let mut end_ns = monotonic_ns();
@@ -162,7 +189,7 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
         && !order.over.load(Ordering::Relaxed)
         && !stop.load(Ordering::Relaxed)
     {
-        chunk();
+        chunk(rounds);
         let now_ns = monotonic_ns();
         let wall_ns = now_ns.saturating_sub(end_ns);
         end_ns = now_ns;
@@ -178,5 +205,36 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
     }
     if trace.run_ns() >= order.run_max_ns {
         order.over.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Or each chunk would pass for a stop, and the vCPU for one that never runs.
+        #[test]
+        fn a_chunk_is_far_shorter_than_a_stop(all_ns in 0..1u64 << 40) {
+            let rounds = rounds_within(CHUNK_MAX_NS, all_ns);
+            prop_assert!((1..=CHUNK_ROUNDS).contains(&rounds));
+            let takes_ns = all_ns * u64::from(rounds) / u64::from(CHUNK_ROUNDS);
+            prop_assert!(takes_ns <= CHUNK_MAX_NS || rounds == 1);
+            prop_assert!(rounds == CHUNK_ROUNDS || all_ns > CHUNK_MAX_NS);
+        }
+    }
+
+    #[test]
+    fn a_chunk_on_this_machine_is_no_stop() {
+        let rounds = chunk_rounds();
+        let fastest_ns = (0..1000)
+            .map(|_| {
+                let begin_ns = monotonic_ns();
+                chunk(rounds);
+                monotonic_ns() - begin_ns
+            })
+            .min();
+        assert!(fastest_ns.is_some_and(|ns| ns < STOP_MIN_NS), "{fastest_ns:?}");
     }
 }
