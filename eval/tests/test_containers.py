@@ -17,19 +17,28 @@ FACTS = {
     "seeds": "1-2",
     "build": "abc",
 }
+ON = {"kernel": "7.2"}
 
 
 def shares(name, seed, arm, **got):
-    return {"part": "shares", "case": name, "seed": seed, "arm": arm, "got": got, "waited_s": 0.1}
+    return {
+        **ON,
+        "part": "shares",
+        "case": name,
+        "seed": seed,
+        "arm": arm,
+        "got": got,
+        "waited_s": 0.1,
+    }
 
 
 def limit(arm, vcpus, work, shape=HONEST, waited_s=0.1):
-    case = {"part": "limits", "case": "busy", "shape": shape, "percent": 50}
+    case = {**ON, "part": "limits", "case": "busy", "shape": shape, "percent": 50}
     return {**case, "seed": 1, "arm": arm, "vcpus": vcpus, "work": work, "waited_s": waited_s}
 
 
 def cost(seed, arm, depth, s):
-    return {"part": "costs", "case": "pipe", "seed": seed, "arm": arm, "depth": depth, "s": s}
+    return {**ON, "part": "costs", "case": "pipe", "seed": seed, "arm": arm, "depth": depth, "s": s}
 
 
 @pytest.mark.parametrize("case", SHARES, ids=lambda case: case.name)
@@ -97,6 +106,12 @@ def test_the_page_says_how_it_was_made():
     told = page.page([limit("eevdf", 0.5, 0.4)], FACTS)
     assert "Written by `eval/containers --seeds 1-2`." in told
     assert "- 2026-11-28, kernel 7.2, 2 ns an instruction, seeds 1-2, build abc\n" in told
+
+
+def test_each_part_tells_its_kernel():
+    told = page.table([limit("eevdf", 0.5, 0.4), cost(1, "eevdf", 0, 2.0) | {"kernel": "7.3"}])
+    limits, depth = told.split("## Depth")
+    assert "Kernel 7.2." in limits and "Kernel 7.3." in depth
 
 
 def test_what_the_guest_prints_is_read():

@@ -45,8 +45,12 @@ def table(records: Sequence[dict]) -> str:
     told = []
     for part, make in makers.items():
         if mine := [record for record in records if record["part"] == part]:
-            told += [HEADINGS[part], *make(mine), ""]
+            told += [HEADINGS[part], _kernels(mine), "", *make(mine), ""]
     return "\n".join(told).rstrip()
+
+
+def _kernels(records: Iterable[dict]) -> str:
+    return f"Kernel {', '.join(sorted({record['kernel'] for record in records}))}."
 
 
 def page(records: Sequence[dict], facts: dict) -> str:
