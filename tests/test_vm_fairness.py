@@ -13,8 +13,8 @@ pytestmark = [pytest.mark.vm, on_kernels(DEFAULT_KERNEL)]
 MEASURE_S = 5
 LONG_STOP_S = 0.3
 WAIT_BOUND_S = 1.0  # the scheduler's default
-NAP_S = 0.0003
-CROWD = 100  # more than the search for overdue tasks looks at from one end
+NAP_S = 0.0005
+CROWD = 72  # more than the search for overdue tasks looks at; too few to be overdue themselves
 WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
 
@@ -44,7 +44,8 @@ def test_a_light_task_behind_many_is_found(scheduler):
     crowd = guest.spawn(f"{nap} & for i in $(seq {CROWD}); do {one} & done; wait")
     (light,) = spin(guest, "vcpu=1,nice=19", seconds=MEASURE_S)
     crowd.wait(LIMIT_S)
-    assert light["longest_gap_s"] < 1.1 * WAIT_BOUND_S, light
+    # A wait ends at three quarters of the bound; as it begins, two may follow each other.
+    assert light["longest_gap_s"] < 1.5 * WAIT_BOUND_S, light
 
 
 @pytest.mark.parametrize("stop_s", [0.02, LONG_STOP_S])
