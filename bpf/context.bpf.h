@@ -119,13 +119,6 @@ struct blocking_ctx {
 	u32 together;
 };
 
-/* overdue.bpf.c: one vCPU. */
-struct overdue_ctx {
-	u64 next_ns;  /* when it looks for overdue tasks of its own again */
-	u64 until_ns; /* what the last that it took has run, ever, when it has had a slice */
-	s32 pid;      /* of that one */
-};
-
 /* One vCPU. Written by the one that holds its runqueue lock; read by wakers without it. */
 struct vcpu_ctx {
 	/* The first two cache lines are what others look at before they place a task here. */
@@ -139,7 +132,7 @@ struct vcpu_ctx {
 	u32 yielded;	     /* what runs called sched_yield while others waited */
 	u32 steal_cursor[2]; /* where the last search through other queues ended; [1] best-effort */
 	struct account_ctx account;
-	struct overdue_ctx overdue;
+	u64 overdue_next_ns; /* when it looks for overdue tasks of its own again */
 	struct look_ctx balance;
 	struct activity_ctx activity;
 	struct rescue_ctx rescue;
@@ -178,7 +171,8 @@ struct task_ctx {
 	struct bvs_task bvs;
 	u64 reserve_paid_until_ns; /* by what it ran on the reserve (policy/reserve.h) */
 	struct cgroup_task cgroup;
-	u64 flush_began_ns; /* shootdown.bpf.c: since when it flushes; 0: it does not */
+	u64 overdue_until_ns; /* when it has run so much, ever, it has had its slice */
+	u64 flush_began_ns;   /* shootdown.bpf.c: since when it flushes; 0: it does not */
 	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };
 

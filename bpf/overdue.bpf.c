@@ -18,12 +18,12 @@ static u32 overdue_cursor;
 int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tail);
 
 /*
- * Return true if @p has lost @v, which took it, before it had a slice: whatever wakes takes the
- * vCPU from it, and the kernel would have it wait anew.
+ * Return true if @p was taken and has lost the vCPU before it had a slice, nor has it slept since:
+ * whatever wakes takes the vCPU from it, and the kernel has it wait anew.
  */
-static bool overdue_cut_short(const struct task_struct *p, const struct vcpu_ctx *v)
+static bool overdue_cut_short(const struct task_struct *p, const struct task_ctx *t)
 {
-	return p->pid == v->overdue.pid && p->se.sum_exec_runtime < v->overdue.until_ns;
+	return p->se.sum_exec_runtime < t->overdue_until_ns && t->burst_ns;
 }
 
 /*
@@ -33,29 +33,28 @@ static bool overdue_cut_short(const struct task_struct *p, const struct vcpu_ctx
 __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tail)
 {
 	u64 from = from_tail ? SCX_DSQ_ITER_REV : 0;
-	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_struct *p;
 	u32 looked_at = 0;
 
-	if (!v)
-		return false;
 	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), from) {
-		u64 until_ns = v->overdue.until_ns;
+		struct task_ctx *t;
+		bool cut_short;
 
 		if (looked_at++ >= overdue_scan)
 			break;
-		if (!overdue_cut_short(p, v)) {
-			if (!queue_overdue(waited_ns(p), wait_bound_ns))
-				continue;
-			until_ns = p->se.sum_exec_runtime + SLICE_NS;
-		}
+		t = task_ctx_of(p);
+		if (!t)
+			continue;
+		cut_short = overdue_cut_short(p, t);
+		if (!cut_short && !queue_overdue(waited_ns(p), wait_bound_ns))
+			continue;
 		/* Not in its own queue either: affinity may change between choice and wake-up. */
 		if (!task_allows(p, cpu) || (victim != cpu && is_pinned(p)))
 			continue;
 		if (!scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			continue;
-		v->overdue.pid = p->pid;
-		v->overdue.until_ns = until_ns;
+		if (!cut_short)
+			t->overdue_until_ns = p->se.sum_exec_runtime + SLICE_NS;
 		return true;
 	}
 	return false;
@@ -80,7 +79,7 @@ bool overdue_search_own(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
 	bool found = overdue_take_any(cpu, cpu);
 
-	v->overdue.next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
+	v->overdue_next_ns = now + queue_overdue_again_ns(found, wait_bound_ns);
 	if (found)
 		count(VAWARE_DISPATCH_OVERDUE);
 	return found;

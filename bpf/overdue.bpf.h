@@ -20,7 +20,7 @@ extern u64 overdue_others_ns;
 /* The same once in a while. */
 static inline bool overdue_dispatch(s32 cpu, struct vcpu_ctx *v, u64 now)
 {
-	if (!time_before(now, v->overdue.next_ns) && overdue_search_own(cpu, v, now))
+	if (!time_before(now, v->overdue_next_ns) && overdue_search_own(cpu, v, now))
 		return true;
 	return !time_before(now, overdue_others_ns) && overdue_search_others(cpu, now);
 }

@@ -306,7 +306,7 @@ s32 BPF_STRUCT_OPS(vaware_select_cpu, struct task_struct *p, s32 prev_cpu, u64 w
 	n.timer_wakee = bvs_timer_wakes(p, n.class, this_cpu, now);
 	/* A pair that follows each other for ever never looks for those who are overdue. */
 	follow = sync_may_follow(p, n.class, this_cpu, wake_flags) &&
-		 !(waiting_at(this_cpu, true) && !time_before(now, here->overdue.next_ns));
+		 !(waiting_at(this_cpu, true) && !time_before(now, here->overdue_next_ns));
 	if (!follow || !sync_waker_first(here, now))
 		find_vcpu(p, &n, false, &to);
 	t->bvs.predicted_ns = to.delay_ns;

@@ -14,7 +14,7 @@ MEASURE_S = 5
 LONG_STOP_S = 0.3
 WAIT_BOUND_S = 1.0  # the scheduler's default
 NAP_S = 0.0005
-CROWD = 72  # more than the search for overdue tasks looks at; too few to be overdue themselves
+CROWD = 100  # more than the search for overdue tasks looks at; all are overdue themselves
 WEIGHT_NICE_0, WEIGHT_NICE_5 = 1024, 335  # kernel: sched_prio_to_weight
 
 
