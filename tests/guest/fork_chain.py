@@ -10,22 +10,21 @@ import ctypes
 import mmap
 import os
 import signal
-import struct
 import sys
 import time
 
 PR_SET_CHILD_SUBREAPER = 36
 LINK_S = 0.002
-RAN, STOP = struct.Struct("d"), 8
+RAN_S, STOP = range(2)  # what is shared
 
 
-def hog(shared: mmap.mmap) -> None:
+def hog(shared: memoryview) -> None:
     """Compute for ever, and tell how much."""
     while True:
-        RAN.pack_into(shared, 0, time.thread_time())
+        shared[RAN_S] = time.thread_time()
 
 
-def link(shared: mmap.mmap) -> None:
+def link(shared: memoryview) -> None:
     """Go on as one's own child, again and again."""
     while not shared[STOP]:
         until = time.thread_time() + LINK_S
@@ -38,7 +37,7 @@ def link(shared: mmap.mmap) -> None:
 
 def measured(vcpu: int, seconds: float) -> float:
     """The part of the vCPU that the hog had."""
-    shared = mmap.mmap(-1, mmap.PAGESIZE)
+    shared = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("d")
     os.sched_setaffinity(0, {vcpu})
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a link ended
@@ -47,9 +46,9 @@ def measured(vcpu: int, seconds: float) -> float:
         pids.append(os.fork())
         if not pids[-1]:
             does(shared)
-    (before,), began_s = RAN.unpack_from(shared), time.monotonic()
+    before, began_s = shared[RAN_S], time.monotonic()
     time.sleep(seconds)
-    part = (RAN.unpack_from(shared)[0] - before) / (time.monotonic() - began_s)
+    part = (shared[RAN_S] - before) / (time.monotonic() - began_s)
     shared[STOP] = 1
     os.kill(pids[0], signal.SIGKILL)
     return part

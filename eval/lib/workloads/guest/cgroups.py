@@ -24,7 +24,6 @@ import json
 import mmap
 import os
 import signal
-import struct
 import sys
 import time
 from pathlib import Path
@@ -37,8 +36,9 @@ READ_BYTES = 64 << 20
 PTRACE_TRACEME = 0
 KINDS = ("spin", "nap", "read")
 CALIBRATED_S = 0.05
+NUMBER = 8  # bytes of what it tells
 TURN = range(200)  # a clock costs an emulated VM more than all the rest
-SEEN = struct.Struct("ddq")  # when last, longest gap, turns
+LAST, LONGEST, TURNS, NR_TOLD = range(4)  # what a task tells
 
 
 def used_s(folder: Path) -> float:
@@ -55,32 +55,42 @@ def read_zeros() -> None:
             zeros.readinto(into)
 
 
-def compute(ran: mmap.mmap, slot: int, turns: int) -> None:
-    """Make so many turns; note how many all have been, when the last was, and the longest gap."""
-    last, longest, made = SEEN.unpack_from(ran, slot * SEEN.size)
-    last = last or time.monotonic()
-    for turn in range(made + 1, made + turns + 1):
+def told_by(tasks: int) -> list[memoryview]:
+    """What each of so many tasks tells, in memory that they share.
+
+    A number is written at once, which struct's pack_into() does not do: it writes zeros first, and
+    who is preempted then has told nothing.
+    """
+    ran = memoryview(mmap.mmap(-1, max(1, tasks) * NR_TOLD * NUMBER)).cast("d")
+    return [ran[slot * NR_TOLD : (slot + 1) * NR_TOLD] for slot in range(tasks)]
+
+
+def compute(tells: memoryview, turns: int) -> None:
+    """Make so many turns; tell how many all have been, when the last was, and the longest gap."""
+    last = tells[LAST] or time.monotonic()
+    for _ in range(turns):
         for _ in TURN:
             pass
         now = time.monotonic()
-        longest, last = max(longest, now - last), now
-        SEEN.pack_into(ran, slot * SEEN.size, last, longest, turn)
+        tells[LONGEST] = max(tells[LONGEST], now - last)
+        tells[LAST] = last = now
+        tells[TURNS] += 1
 
 
 def turns_per_s() -> float:
     """What a task makes on a vCPU of its own, or less."""
-    ran, turns, began_s = mmap.mmap(-1, SEEN.size), 100, time.monotonic()
+    (tells,), began_s = told_by(1), time.monotonic()
     while (took_s := time.monotonic() - began_s) < CALIBRATED_S:
-        compute(ran, 0, turns)
-    return SEEN.unpack_from(ran)[2] / took_s
+        compute(tells, 100)
+    return tells[TURNS] / took_s
 
 
-def work(kind: str, ran: mmap.mmap, slot: int, nap_turns: int) -> None:
+def work(kind: str, tells: memoryview, nap_turns: int) -> None:
     """Work for ever, with or without sleeps."""
     if kind == "read":
         read_zeros()
     while True:
-        compute(ran, slot, nap_turns)
+        compute(tells, nap_turns)
         if kind == "nap":
             time.sleep(NAP_S)
 
@@ -141,24 +151,25 @@ class Tasks:
             for kind in KINDS
             for _ in range(int(settings.get(kind, 0)))
         ]
-        self.ran = mmap.mmap(-1, mmap.PAGESIZE + len(self.groups) * SEEN.size)
+        self.told = told_by(len(self.groups))
         self.pids: list[int] = []
 
     def start(self, groups: dict[str, dict[str, str]], gate: Gate) -> None:
         nap_turns = max(1, round(turns_per_s() * NAP_S))
-        for slot, (path, kind) in enumerate(self.groups):
-            task = (kind, self.ran, slot, nap_turns)
+        for (path, kind), tells in zip(self.groups, self.told, strict=True):
+            task = (kind, tells, nap_turns)
             self.pids.append(start(ROOT / path, groups[path], gate, task))
 
-    def seen(self) -> list[tuple[float, float, int]]:
-        """Of each when it last ran, its longest gap, and its turns."""
-        return [SEEN.unpack_from(self.ran, slot * SEEN.size) for slot in range(len(self.groups))]
+    def longest_wait_s(self, now_s: float) -> float:
+        """The longest gap, one that lasts until now included."""
+        begun = [tells for tells in self.told if tells[LAST]]
+        return max((max(tells[LONGEST], now_s - tells[LAST]) for tells in begun), default=0)
 
-    def turns(self) -> dict[str, int]:
+    def turns(self) -> dict[str, float]:
         """Of each group with tasks, those in groups below it not included."""
-        found = dict.fromkeys((path for path, _ in self.groups), 0)
-        for (path, _), (_, _, turns) in zip(self.groups, self.seen(), strict=True):
-            found[path] += turns
+        found = dict.fromkeys((path for path, _ in self.groups), 0.0)
+        for (path, _), tells in zip(self.groups, self.told, strict=True):
+            found[path] += tells[TURNS]
         return found
 
     def end(self) -> None:
@@ -193,9 +204,7 @@ def measured(groups: dict[str, dict[str, str]], seconds: float) -> dict:
         got = {path: {"vcpus": (used_s(ROOT / path) - before[path]) / took_s} for path in groups}
         for path, now in tasks.turns().items():
             got[path]["turns_per_s"] = (now - turns[path]) / took_s
-        now = time.monotonic()
-        waits = [max(longest, now - last) for last, longest, _ in tasks.seen() if last]
-        return {"groups": got, "waited_s": max(waits, default=0)}
+        return {"groups": got, "waited_s": tasks.longest_wait_s(time.monotonic())}
     finally:
         for path, settings in groups.items():
             if any("max" in key for key in settings):  # else their end takes as long as all else
