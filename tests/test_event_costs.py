@@ -7,9 +7,9 @@ interrupt sent counts as 13 instructions and a timer armed as 247, a quarter of 
 1 ns, and clocks of vCPUs differ by up to 500 instructions instead of 2000 (eval/compare bpfcost).
 So records of the two do not compare.
 
-What is recorded is some 10 % above the most that runs took, 2026-11-24. The shared guest's vCPUs
-float over half as many cores, so at times its wake-ups are late and vCPUs are compared, at times
-not: hackbench's wake-ups take 1200 or 3200 instructions.
+Each operation runs RUNS times, and the cheapest run of each callback counts: in one of six runs of
+hackbench its tasks meet in few queues, and a dispatch takes 1100 instructions or 1800. What is
+recorded is some 5 % above the most that this was from boot to boot, 2026-11-28.
 """
 
 from pathlib import Path
@@ -19,9 +19,11 @@ import pytest
 from compare import bpfcost
 from conftest import TOLD
 from guest_scheduler import DEFAULT_KERNEL, LIMIT_S, VIRTUAL, on_kernels
+from vlab import Vm
 
 RECORD = Path(__file__).with_name("event-costs.txt")
 TOLERATED = 1.1
+RUNS = 4
 FEW = 500  # calls; the mean of fewer (ticks) is a matter of chance
 SHOWN = 100  # instructions for each character of a bar
 OPERATIONS = {
@@ -46,6 +48,20 @@ def instructions(costs: dict[str, bpfcost.Cost], ns_per_instruction: int) -> dic
     }
     whole = bpfcost.per_run([costs], list(bpfcost.CALLBACKS)) / ns_per_instruction
     return found | {"all": whole}
+
+
+def cost_of(vm: Vm, command: str) -> dict[str, float]:
+    """The instructions per event of one run."""
+    before = bpfcost.read(vm)
+    done = vm.run(command, LIMIT_S)
+    assert done.rc == 0, done.output
+    return instructions(bpfcost.difference(before, bpfcost.read(vm)), VIRTUAL.ns_per_instruction)
+
+
+def cheapest(runs: list[dict[str, float]]) -> dict[str, float]:
+    """The least of each callback, by name; of those that were not called often in all runs too."""
+    names = sorted({name for run in runs for name in run})
+    return {name: min(run[name] for run in runs if name in run) for name in names}
 
 
 def bars(now: dict[str, float], before: dict[str, float]) -> str:
@@ -87,6 +103,11 @@ def test_bars_have_what_was_recorded():
     assert drawn.split() == ["pipe/all", "412", "(recorded", "300)", "####"]
 
 
+def test_the_cheapest_run_of_each_callback_counts():
+    runs = [{"running": 9.0, "all": 40.0}, {"running": 8.0, "all": 50.0, "tick": 1.0}]
+    assert cheapest(runs) == {"all": 40.0, "running": 8.0, "tick": 1.0}
+
+
 @pytest.mark.vm
 @on_kernels(DEFAULT_KERNEL)
 def test_events_do_not_take_more_instructions_than_recorded(scheduler, record_property):
@@ -95,12 +116,8 @@ def test_events_do_not_take_more_instructions_than_recorded(scheduler, record_pr
     vm.shape("honest")  # a vCPU that is preempted in a callback would count that time
     assert vm.run("echo 1 > /proc/sys/kernel/bpf_stats_enabled").rc == 0
     for operation, command in OPERATIONS.items():
-        calls = bpfcost.read(vm)
-        done = vm.run(command, LIMIT_S)
-        assert done.rc == 0, done.output
-        costs = bpfcost.difference(calls, bpfcost.read(vm))
-        per_event = instructions(costs, VIRTUAL.ns_per_instruction)
-        now |= {f"{operation}/{name}": number for name, number in sorted(per_event.items())}
+        runs = [cost_of(vm, command) for _ in range(RUNS)]
+        now |= {f"{operation}/{name}": least for name, least in cheapest(runs).items()}
     assert vm.run("echo 0 > /proc/sys/kernel/bpf_stats_enabled").rc == 0
     record_property(TOLD, f"instructions, kernel {vm.kernel.release}\n{bars(now, before)}")
     if vm.kernel.release == release:  # kernels differ in what their functions take
