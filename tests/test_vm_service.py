@@ -112,7 +112,7 @@ def test_it_outlives_a_pause_of_the_vm(guest):
     before = shown(guest, "MainPID", "NRestarts")
     guest.pause(300)
     wait_until(guest, lambda: published(guest, LOADED_AGAIN) == 1, "the second load")
-    assert sched_ext(guest).state == "enabled"
+    wait_until(guest, lambda: sched_ext(guest).state == "enabled", "its end")
     assert shown(guest, "MainPID", "NRestarts") == before
 
 
