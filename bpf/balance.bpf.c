@@ -104,7 +104,7 @@ __noinline int balance_shares(s32 cpu, s32 victim)
 			continue;
 		t->vtime = vtime_rebase(t->vtime, o->balance.base, v->balance.base);
 		t->vcpu = cpu;
-		enter_shared(t, v, weight);
+		enter_shared(t, v, weight, true);
 		scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
 					   vtime_deadline(t->vtime, weight, SLICE_NS));
 		waiting_set(cpu, false);

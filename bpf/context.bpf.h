@@ -160,11 +160,13 @@ struct cgroup_task {
 
 /* One task. Written by the vCPU that holds its runqueue lock. */
 struct task_ctx {
-	u64 vtime;     /* relative to the vclock of `vcpu` */
-	u64 queued_ns; /* when it began to wait; 0: it does not wait */
-	u64 burst_ns;  /* run time since it last woke */
+	u64 vtime;	  /* relative to the vclock of `vcpu` */
+	u64 slept_vclock; /* what that read when it fell asleep */
+	u64 queued_ns;	  /* when it began to wait; 0: it does not wait */
+	u64 burst_ns;	  /* run time since it last woke */
 	u64 burst_avg_ns;
 	u32 vcpu;
+	u32 slept;	/* and its virtual time has not gone on since */
 	u32 leaves_for; /* number + 1 of the vCPU to go to when it is next queued */
 	u32 migrated;	/* moved by a policy since it last slept */
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */

@@ -19,11 +19,29 @@ static inline u64 vcpu_dsq(s32 cpu, bool best_effort)
 	return best_effort ? DSQ_BEST_EFFORT | (u32)cpu : (u32)cpu;
 }
 
+/*
+ * Let the virtual time of @t, which wakes, go on from where it was when it fell asleep, where
+ * cgroups have shares: those are of who is awake. A sleep does pay where bursts are short.
+ */
+static inline void resume_vtime(struct task_ctx *t)
+{
+	const struct vcpu_ctx *from;
+
+	t->slept = false;
+	if (!cgroups_in_use || t->burst_avg_ns < LATENCY_BURST_NS)
+		return;
+	from = vcpu_ctx_of(t->vcpu);
+	if (from)
+		t->vtime = vtime_rebase(t->vtime, t->slept_vclock, from->vclock);
+}
+
 /* Make the virtual time of @t relative to the clock of @v, that of vCPU @cpu. */
 static inline void carry_vtime(struct task_ctx *t, s32 cpu, const struct vcpu_ctx *v)
 {
 	const struct vcpu_ctx *from;
 
+	if (t->slept)
+		resume_vtime(t);
 	if (t->vcpu == cpu)
 		return;
 	from = vcpu_ctx_of(t->vcpu);
@@ -31,10 +49,15 @@ static inline void carry_vtime(struct task_ctx *t, s32 cpu, const struct vcpu_ct
 	t->vcpu = cpu;
 }
 
-/* Where cgroups have shares: bound the virtual time of @t, of @weight, in the queue of @v. */
-static inline void enter_shared(struct task_ctx *t, const struct vcpu_ctx *v, u32 weight)
+/*
+ * Where cgroups have shares: bound the virtual time of @t, of @weight, in the queue of @v, which it
+ * enters as it wakes, or @on, as it has run or waited before.
+ */
+static inline void enter_shared(struct task_ctx *t, const struct vcpu_ctx *v, u32 weight, bool on)
 {
-	t->vtime = vtime_enter(t->vtime, v->vclock, t->burst_ns ? LAG_SHARES_MAX_NS : LAG_MAX_NS);
+	u64 lag_max = on ? vtime_lag_max(weight) : LAG_MAX_NS;
+
+	t->vtime = vtime_enter(t->vtime, v->vclock, lag_max);
 	t->vtime = vtime_bound(t->vtime, v->vclock, weight);
 }
 
@@ -49,7 +72,7 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 	t->queued_ns = now;
 	if (cgroups_in_use) {
 		cgroup_count(p, t);
-		enter_shared(t, v, task_weight(p, t));
+		enter_shared(t, v, task_weight(p, t), t->burst_ns);
 	} else {
 		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
 	}

@@ -105,24 +105,35 @@ struct share {
 	u64 clock;    /* virtual time that they have got to, by the clock that vCPUs share */
 };
 
+/* Return the virtual time that tasks of @weight get to on a vCPU of @capacity until shares settle.
+ */
+static inline s64 cgroup_advance_ns(u64 weight, u32 capacity)
+{
+	return BALANCE_SETTLE_NS * capacity / 1024 * WEIGHT_NICE_0 / (weight ? weight : 1);
+}
+
 /*
  * Return true if a vCPU that has @here should take a task of @weight from where there is @there.
  * At once if it evens out what a vCPU's capacity is shared among. If that is as uneven afterwards,
  * when the task has fallen behind by a slice, so that it goes round. When it gets more uneven,
- * which may still be the only way to share alike, when it is behind by some slices.
+ * which may still be the only way to share alike, when it has also fallen behind by what the others
+ * there gain without it before that is undone: else both vCPUs would overtake each other for ever.
  */
 static inline bool cgroup_pulls(const struct share *here, const struct share *there, u32 weight)
 {
 	u64 after = (here->weight + weight) * there->capacity;
 	u64 before = there->weight * here->capacity;
 	s64 ahead = here->clock - there->clock;
-	u64 slice = vtime_of_run(SLICE_NS, weight);
 
 	if (after + after / 16 < before)
 		return true;
-	if (after > before + before / 16)
-		slice *= BALANCE_UNEVEN_SLICES;
-	return ahead > 0 && (u64)ahead >= slice;
+	if (ahead < (s64)vtime_of_run(SLICE_NS, weight))
+		return false;
+	if (after <= before + before / 16)
+		return true;
+	return there->weight > weight &&
+	       ahead >= cgroup_advance_ns(there->weight - weight, there->capacity) -
+				cgroup_advance_ns(here->weight + weight, here->capacity);
 }
 
 /* cpu.max of a cgroup. */

@@ -68,9 +68,6 @@
 /* Tasks in a queue that a busy vCPU adds up, and among which it looks for one to pull. */
 #define BALANCE_SCAN 16
 
-/* Slices by which a task is behind before it goes where weights get more uneven by it. */
-#define BALANCE_UNEVEN_SLICES 4
-
 /* A slice while others wait: EEVDF's order of size, so that nobody waits longer than there. */
 #define SLICE_NS (3 * NS_PER_MS)
 
@@ -113,6 +110,9 @@
  */
 #define BALANCE_SHARES_NS CGROUP_PASS_NS
 #define BALANCE_FORGET_NS (128 * NS_PER_MS)
+
+/* Until a task that made weights uneven goes on: vCPUs look into one queue after another. */
+#define BALANCE_SETTLE_NS (8 * BALANCE_SHARES_NS)
 
 /*
  * Virtual time by which a task that has not slept may be behind its queue: what it was due where it

@@ -43,6 +43,15 @@ static inline u64 vtime_enter(u64 vtime, u64 vclock, u64 lag_max)
 }
 
 /*
+ * Return how far a task of @weight that has not slept may be behind the queue that it enters. A
+ * heavy one would need the vCPU for longer than LAG_SHARES_MAX_NS to make up for as much.
+ */
+static inline u64 vtime_lag_max(u32 weight)
+{
+	return weight > WEIGHT_NICE_0 ? vtime_of_run(LAG_SHARES_MAX_NS, weight) : LAG_SHARES_MAX_NS;
+}
+
+/*
  * Return @vtime, of a task of @weight, not further ahead of @vclock than one turn: what it was
  * charged by a weight that is no longer its own is forgotten.
  */

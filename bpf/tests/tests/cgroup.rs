@@ -150,6 +150,32 @@ proptest! {
     }
 
     #[test]
+    fn nobody_overtakes_by_a_pull_that_does_not_even_weights(
+        weights in (1..1u64 << 35, 1..1u64 << 35), capacities in (1..=1024u32, 1..=1024u32),
+        weight in 1..1u32 << 31, ahead in 0..1i64 << 40,
+    ) {
+        let weight_u64 = u64::from(weight);
+        let here = share { weight: weights.0, capacity: capacities.0, clock: ahead as u64 };
+        let there = share { weight: weights.1, capacity: capacities.1, clock: 0 };
+        let after = u128::from(here.weight + weight_u64) * u128::from(there.capacity);
+        let before = u128::from(there.weight) * u128::from(here.capacity);
+        if after * 15 / 16 > before && pure!(cgroup_pulls(&here, &there, weight)) {
+            let left = there.weight - weight_u64;
+            let gains = |weight, capacity| pure!(cgroup_advance_ns(weight, capacity));
+            let still_ahead = ahead + gains(here.weight + weight_u64, capacities.0) - gains(left, capacities.1);
+            prop_assert!(left > 0 && still_ahead >= 0);
+        }
+    }
+
+    #[test]
+    fn of_one_task_too_many_each_goes_round(weight in 1..1u32 << 31, capacity in 1..=1024u32, tasks in 1..9u64) {
+        let due = pure!(vtime_of_run(SLICE_NS, weight));
+        let vcpu = |tasks, clock| share { weight: u64::from(weight) * tasks, capacity, clock };
+        let pulls = |ahead| pure!(cgroup_pulls(&vcpu(tasks, ahead), &vcpu(tasks + 1, 0), weight));
+        prop_assert!(pulls(due) && !pulls(due - 1));
+    }
+
+    #[test]
     fn over_time_a_pool_gives_its_quota_and_no_more(
         quota_ns in MS..400 * MS, period_ns in MS..1000 * MS, wants in 0..400u64,
         late in prop::collection::vec(0..20 * MS, 200),

@@ -48,6 +48,14 @@ proptest! {
     }
 
     #[test]
+    fn what_a_task_makes_up_for_is_bounded_in_virtual_and_in_run_time(weight: u32) {
+        let lag_ns = pure!(vtime_lag_max(weight));
+        prop_assert!(lag_ns <= u64::from(LAG_SHARES_MAX_NS));
+        let run_ns = u128::from(lag_ns) * u128::from(weight) / u128::from(WEIGHT_NICE_0);
+        prop_assert!(run_ns <= u128::from(LAG_SHARES_MAX_NS));
+    }
+
+    #[test]
     fn a_debt_is_not_forgiven(vclock: u64, ahead in 0..HOUR_NS, lag_max in 0..HOUR_NS) {
         let vtime = vclock.wrapping_add(ahead);
         prop_assert_eq!(pure!(vtime_enter(vtime, vclock, lag_max)), vtime);
