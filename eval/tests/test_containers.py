@@ -16,8 +16,10 @@ FACTS = {
     "ns_per_instruction": 2,
     "seeds": "1-2",
     "build": "abc",
+    "builds": ["abc", "def"],
 }
-ON = {"kernel": "7.2"}
+OTHER = {"kernel": "7.3", "versions": {"repository": "def"}}
+ON = {"kernel": "7.2", "versions": {"repository": "abc"}}
 
 
 def shares(name, seed, arm, **got):
@@ -105,13 +107,13 @@ def test_depth_is_a_ratio_to_none_of_the_same_seed():
 def test_the_page_says_how_it_was_made():
     told = page.page([limit("eevdf", 0.5, 0.4)], FACTS)
     assert "Written by `eval/containers --seeds 1-2`." in told
-    assert "- 2026-11-28, kernel 7.2, 2 ns an instruction, seeds 1-2, build abc\n" in told
+    assert "- 2026-11-28, kernel 7.2, 2 ns an instruction, seeds 1-2, build abc, def\n" in told
 
 
-def test_each_part_tells_its_kernel():
-    told = page.table([limit("eevdf", 0.5, 0.4), cost(1, "eevdf", 0, 2.0) | {"kernel": "7.3"}])
+def test_each_part_tells_its_kernel_and_build():
+    told = page.table([limit("eevdf", 0.5, 0.4), cost(1, "eevdf", 0, 2.0) | OTHER])
     limits, depth = told.split("## Depth")
-    assert "Kernel 7.2." in limits and "Kernel 7.3." in depth
+    assert "Kernel 7.2, build abc." in limits and "Kernel 7.3, build def." in depth
 
 
 def test_what_the_guest_prints_is_read():

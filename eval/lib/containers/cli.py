@@ -86,6 +86,7 @@ def _facts(records: list[dict]) -> dict:
     return {
         "command": f"eval/containers {asked} --page {page.FILE}",
         **provenance.of_versions(first["versions"]),
+        "builds": page.builds(records),
         "date": first["date"],
         "seeds": spans,
         "kernels": sorted({record["kernel"] for record in records}),

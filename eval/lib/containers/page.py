@@ -45,12 +45,18 @@ def table(records: Sequence[dict]) -> str:
     told = []
     for part, make in makers.items():
         if mine := [record for record in records if record["part"] == part]:
-            told += [HEADINGS[part], _kernels(mine), "", *make(mine), ""]
+            told += [HEADINGS[part], _of(mine), "", *make(mine), ""]
     return "\n".join(told).rstrip()
 
 
-def _kernels(records: Iterable[dict]) -> str:
-    return f"Kernel {', '.join(sorted({record['kernel'] for record in records}))}."
+def builds(records: Iterable[dict]) -> list[str]:
+    """Of which commits these were measured, in that order."""
+    return list(dict.fromkeys(record["versions"]["repository"] for record in records))
+
+
+def _of(records: Sequence[dict]) -> str:
+    kernels = sorted({record["kernel"] for record in records})
+    return f"Kernel {', '.join(kernels)}, build {', '.join(builds(records))}."
 
 
 def page(records: Sequence[dict], facts: dict) -> str:
@@ -63,7 +69,7 @@ Written by `{facts["command"]}`.
 
 {meaning}
 - {facts["date"]}, kernel {", ".join(facts["kernels"])}, {facts["ns_per_instruction"]} ns an \
-instruction, seeds {facts["seeds"]}, build {facts["build"]}
+instruction, seeds {facts["seeds"]}, build {", ".join(facts["builds"])}
 
 {table(records)}
 """
