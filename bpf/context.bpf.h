@@ -166,7 +166,7 @@ struct task_ctx {
 	u64 burst_ns;	  /* run time since it last woke */
 	u64 burst_avg_ns;
 	u32 vcpu;
-	u32 slept;	/* and its virtual time has not gone on since */
+	u32 slept;	/* where cgroups have shares, and its virtual time has not gone on since */
 	u32 leaves_for; /* number + 1 of the vCPU to go to when it is next queued */
 	u32 migrated;	/* moved by a policy since it last slept */
 	u32 by_work;	/* preempt.bpf.c: a CPU-bound task woke it, when it last had to wait */

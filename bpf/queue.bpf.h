@@ -20,15 +20,15 @@ static inline u64 vcpu_dsq(s32 cpu, bool best_effort)
 }
 
 /*
- * Let the virtual time of @t, which wakes, go on from where it was when it fell asleep, where
- * cgroups have shares: those are of who is awake. A sleep does pay where bursts are short.
+ * Where cgroups have shares: let the virtual time of @t, which wakes, go on from where it was when
+ * it fell asleep, for shares are of who is awake. A sleep does pay where bursts are short.
  */
 static inline void resume_vtime(struct task_ctx *t)
 {
 	const struct vcpu_ctx *from;
 
 	t->slept = false;
-	if (!cgroups_in_use || t->burst_avg_ns < LATENCY_BURST_NS)
+	if (t->burst_avg_ns < LATENCY_BURST_NS)
 		return;
 	from = vcpu_ctx_of(t->vcpu);
 	if (from)

@@ -193,10 +193,11 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 	if (!runnable && task_sleeps(p)) {
 		if (blocking_measured())
 			blocking_slept(t->burst_ns);
-		if (cgroups_in_use)
+		if (cgroups_in_use) {
 			limit_sleep(p, t);
-		t->slept = true;
-		t->slept_vclock = v->vclock;
+			t->slept = true;
+			t->slept_vclock = v->vclock;
+		}
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
