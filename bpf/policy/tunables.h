@@ -121,6 +121,9 @@
  */
 #define LAG_SHARES_MAX_NS (128 * NS_PER_MS)
 
+/* The same as run time: for so long it may have the vCPU alone, until it has made up for that. */
+#define LAG_SHARES_RUN_NS (4 * BALANCE_SHARES_NS)
+
 /* A queue whose head has waited this long is stuck: its vCPU is stopped or held up. */
 #define STUCK_NS (24 * NS_PER_MS)
 

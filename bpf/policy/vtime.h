@@ -44,11 +44,13 @@ static inline u64 vtime_enter(u64 vtime, u64 vclock, u64 lag_max)
 
 /*
  * Return how far a task of @weight that has not slept may be behind the queue that it enters. A
- * heavy one would need the vCPU for longer than LAG_SHARES_MAX_NS to make up for as much.
+ * heavy one would have the vCPU alone for long to make up for as much as a light one.
  */
 static inline u64 vtime_lag_max(u32 weight)
 {
-	return weight > WEIGHT_NICE_0 ? vtime_of_run(LAG_SHARES_MAX_NS, weight) : LAG_SHARES_MAX_NS;
+	u64 lag_ns = vtime_of_run(LAG_SHARES_RUN_NS, weight);
+
+	return lag_ns < LAG_SHARES_MAX_NS ? lag_ns : LAG_SHARES_MAX_NS;
 }
 
 /*

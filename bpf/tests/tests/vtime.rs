@@ -52,7 +52,7 @@ proptest! {
         let lag_ns = pure!(vtime_lag_max(weight));
         prop_assert!(lag_ns <= u64::from(LAG_SHARES_MAX_NS));
         let run_ns = u128::from(lag_ns) * u128::from(weight) / u128::from(WEIGHT_NICE_0);
-        prop_assert!(run_ns <= u128::from(LAG_SHARES_MAX_NS));
+        prop_assert!(run_ns <= u128::from(LAG_SHARES_RUN_NS));
     }
 
     #[test]
