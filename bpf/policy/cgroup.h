@@ -105,8 +105,7 @@ struct share {
 	u64 clock;    /* virtual time that they have got to, by the clock that vCPUs share */
 };
 
-/* Return the virtual time that tasks of @weight get to on a vCPU of @capacity until shares settle.
- */
+/* Return the virtual time that tasks of @weight get to on a vCPU of @capacity until all settles. */
 static inline s64 cgroup_advance_ns(u64 weight, u32 capacity)
 {
 	return BALANCE_SETTLE_NS * capacity / 1024 * WEIGHT_NICE_0 / (weight ? weight : 1);
