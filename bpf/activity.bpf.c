@@ -11,6 +11,7 @@
  */
 #include "account.bpf.h"
 #include "activity.bpf.h"
+#include "clock.bpf.h"
 #include "wakeup.bpf.h"
 
 #define CLOCK_MONOTONIC 1 /* include/uapi/linux/time.h */
@@ -32,6 +33,9 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096); /* enlarged before load if the log is on */
 } activity_log SEC(".maps");
+
+/* Global, as those of the header. */
+u64 activity_steal_clock_at(s32 cpu, u64 before_ns, u64 now);
 
 extern const struct kernel_stat kstat __ksym __weak;
 extern const struct kernel_cpustat kernel_cpustat __ksym __weak;
@@ -93,6 +97,21 @@ static void note_missed(struct vcpu_ctx *v, const struct vaware_activity *a, u64
 }
 
 /*
+ * Return what the steal clock of @cpu, last seen at @before_ns, showed at @now, when this event
+ * began. A long stop that came since is left to the next beat: its time has passed for the task by
+ * then, too.
+ */
+__noinline u64 activity_steal_clock_at(s32 cpu, u64 before_ns, u64 now)
+{
+	u64 clock_ns = steal_clock_ns(cpu);
+
+	if (clock_ns - before_ns >= PREEMPTION_LONG_NS &&
+	    activity_stop_is_later(clock_ns - before_ns, now, bpf_ktime_get_ns() - clock_ahead_ns))
+		return before_ns;
+	return clock_ns;
+}
+
+/*
  * The beat on @cpu at @now is late, or its steal clock has moved: the hypervisor had stopped
  * it. Take down when and for how long.
  */
@@ -106,7 +125,7 @@ int activity_note_preemption(s32 cpu, u64 now)
 
 	if (!a || !v)
 		return 0;
-	clock_ns = steal_clock_ns(cpu);
+	clock_ns = activity_steal_clock_at(cpu, v->activity.steal_clock_ns, now);
 	taken_ns = clock_ns - v->activity.steal_clock_ns;
 	v->activity.steal_clock_ns = clock_ns;
 	a->clock_stolen_ns += taken_ns;
@@ -296,10 +315,11 @@ int activity_wake_up(s32 cpu, u64 now)
 {
 	struct vaware_activity *a = activity_of(cpu);
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
-	u64 clock_ns = steal_clock_ns(cpu), taken_ns, wake_ns;
+	u64 clock_ns, taken_ns, wake_ns;
 
 	if (!a || !v)
 		return 0;
+	clock_ns = activity_steal_clock_at(cpu, v->activity.steal_clock_ns, now);
 	taken_ns = clock_ns - v->activity.steal_clock_ns;
 	wake_ns = v->wakeup.took_ns;
 	v->wakeup.took_ns = 0;

@@ -278,6 +278,15 @@ static inline struct activity_taken activity_fuse(u64 clock_ns, u64 late_ns, u64
 }
 
 /*
+ * Return true if most of a stop of @clock_ns, which the steal clock shows at @now, came after the
+ * event that it is read for: that was at @event_ns.
+ */
+static inline bool activity_stop_is_later(u64 clock_ns, u64 event_ns, u64 now)
+{
+	return clock_ns && now > event_ns && now - event_ns >= clock_ns / 2;
+}
+
+/*
  * Return the evidence @missed_ns that a steal clock misses stops, with @unshown_ns in it that beats
  * were late and it never showed, after @busy_ns in which the vCPU was busy. It fades, so that only
  * what is missed of more than one part in MISSED_PARTS of the time adds up, and a single beat adds

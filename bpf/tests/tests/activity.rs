@@ -176,6 +176,16 @@ proptest! {
 }
 
 proptest! {
+    /// An event takes some microseconds, a long stop far more.
+    #[test]
+    fn a_long_stop_is_left_to_the_next_beat_only_if_it_came_after_the_event(
+        event in 0..SECOND, stop in MS..SECOND, handled in 0..100_000u64,
+    ) {
+        prop_assert!(pure!(activity_stop_is_later(stop, event, event + handled + stop)));
+        prop_assert!(!pure!(activity_stop_is_later(stop, event, event + handled)));
+        prop_assert!(!pure!(activity_stop_is_later(stop, event + handled, event)), "a clock that lags");
+    }
+
     #[test]
     fn what_clock_and_beats_see_counts_once(stops in vec((0..50 * MS, any::<bool>(), any::<bool>()), 1..50)) {
         // Each stop is seen in full by late beats, by the clock at once, or by the clock later. So it
