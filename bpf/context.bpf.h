@@ -173,7 +173,7 @@ struct task_ctx {
 	struct bvs_task bvs;
 	u64 reserve_paid_until_ns; /* by what it ran on the reserve (policy/reserve.h) */
 	struct cgroup_task cgroup;
-	u64 overdue_until_ns; /* when it has run so much, ever, it has had its slice */
+	u64 overdue_until_ns; /* `burst_ns` at which it has had its slice; 0: it was not overdue */
 	u64 flush_began_ns;   /* shootdown.bpf.c: since when it flushes; 0: it does not */
 	u32 target; /* blocking.bpf.c: enum vaware_target of its wake-up + 1; 0: it did not wake */
 };

@@ -18,15 +18,6 @@ static u32 overdue_cursor;
 int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tail);
 
 /*
- * Return true if @p was taken and has lost the vCPU before it had a slice, nor has it slept since:
- * whatever wakes takes the vCPU from it, and the kernel has it wait anew.
- */
-static bool overdue_cut_short(const struct task_struct *p, const struct task_ctx *t)
-{
-	return p->se.sum_exec_runtime < t->overdue_until_ns && t->burst_ns;
-}
-
-/*
  * Take the first overdue task that waits for @victim and may run on @cpu, from the head or the tail
  * of the queue. Return true if there was one.
  */
@@ -38,23 +29,23 @@ __noinline int overdue_take(s32 victim, bool best_effort, s32 cpu, bool from_tai
 
 	bpf_for_each (scx_dsq, p, vcpu_dsq(victim, best_effort), from) {
 		struct task_ctx *t;
-		bool cut_short;
+		bool goes_on;
 
 		if (looked_at++ >= overdue_scan)
 			break;
 		t = task_ctx_of(p);
 		if (!t)
 			continue;
-		cut_short = overdue_cut_short(p, t);
-		if (!cut_short && !queue_overdue(waited_ns(p), wait_bound_ns))
+		goes_on = overdue_goes_on(t);
+		if (!goes_on && !queue_overdue(waited_ns(p), wait_bound_ns))
 			continue;
 		/* Not in its own queue either: affinity may change between choice and wake-up. */
 		if (!task_allows(p, cpu) || (victim != cpu && is_pinned(p)))
 			continue;
 		if (!scx_bpf_dsq_move(BPF_FOR_EACH_ITER, p, SCX_DSQ_LOCAL, 0))
 			continue;
-		if (!cut_short)
-			t->overdue_until_ns = p->se.sum_exec_runtime + SLICE_NS;
+		if (!goes_on)
+			t->overdue_until_ns = t->burst_ns + SLICE_NS;
 		return true;
 	}
 	return false;

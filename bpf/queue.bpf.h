@@ -62,6 +62,15 @@ static inline void enter_shared(struct task_ctx *t, const struct vcpu_ctx *v, u3
 }
 
 /*
+ * Return true if @t was taken as overdue and has lost the vCPU before it had a slice, nor has it
+ * slept since: whatever wakes takes the vCPU from it, and the kernel has it wait anew.
+ */
+static inline bool overdue_goes_on(const struct task_ctx *t)
+{
+	return t->burst_ns < t->overdue_until_ns;
+}
+
+/*
  * Begin the wait of @p for vCPU @cpu: carry its virtual time over to that vCPU's clock. Return the
  * deadline by which it is queued.
  */
@@ -76,10 +85,13 @@ static inline u64 begin_wait(struct task_struct *p, struct task_ctx *t, s32 cpu,
 	} else {
 		t->vtime = vtime_enter(t->vtime, v->vclock, LAG_MAX_NS);
 	}
-	if (!is_rcu_reader(p))
-		return vtime_deadline(t->vtime, task_weight(p, t), SLICE_NS);
-	count(VAWARE_RCU_READER_FIRST);
-	return vtime_reader_deadline(v->vclock);
+	if (is_rcu_reader(p)) {
+		count(VAWARE_RCU_READER_FIRST);
+		return vtime_reader_deadline(v->vclock);
+	}
+	if (overdue_goes_on(t))
+		return vtime_overdue_deadline(v->vclock);
+	return vtime_deadline(t->vtime, task_weight(p, t), SLICE_NS);
 }
 
 /*

@@ -73,6 +73,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	struct vcpu_ctx *v = vcpu_ctx_of(cpu);
 	struct task_ctx *t = task_ctx_of(p);
 	u64 now = now_ns();
+	bool out_of_turn;
 
 	if (!v || !t)
 		return;
@@ -86,7 +87,8 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
 	 * be behind by so much, one by one as they next enter.
 	 */
-	if ((v->in_turn && !is_rcu_reader(p)) || !waiting_at(cpu, false))
+	out_of_turn = is_rcu_reader(p) | overdue_goes_on(t) | !v->in_turn;
+	if (!out_of_turn || !waiting_at(cpu, false))
 		advance_vclock(v, t->vtime);
 	if (v->wakeup.ended && waiting_at(cpu, false))
 		wake_for_those_behind(cpu);
@@ -201,6 +203,7 @@ void BPF_STRUCT_OPS(vaware_stopping, struct task_struct *p, bool runnable)
 		t->migrated = 0;
 		t->burst_avg_ns = account_average_ns(t->burst_avg_ns, t->burst_ns);
 		t->burst_ns = 0;
+		t->overdue_until_ns = 0;
 	}
 }
 

@@ -81,4 +81,13 @@ static inline u64 vtime_reader_deadline(u64 vclock)
 	return vclock - LAG_MAX_NS;
 }
 
+/*
+ * Return the deadline of an overdue task that has lost the vCPU before it had a slice, in a queue
+ * whose clock reads @vclock: before all that wait in turn, not before who wakes behind its share.
+ */
+static inline u64 vtime_overdue_deadline(u64 vclock)
+{
+	return vclock;
+}
+
 #endif

@@ -4,7 +4,8 @@
 use policy_tests::*;
 use proptest::prelude::*;
 
-const LAG_MAX_NS: u64 = 3_000_000;
+const SLICE_NS: u64 = 3_000_000;
+const LAG_MAX_NS: u64 = SLICE_NS;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
 fn weight() -> impl Strategy<Value = u32> {
@@ -66,6 +67,18 @@ proptest! {
         let entered = pure!(vtime_enter(vclock.wrapping_sub(behind), vclock, LAG_MAX_NS));
         let other = pure!(vtime_deadline(entered, weight, LAG_MAX_NS));
         prop_assert!(pure!(vtime_before(vtime_reader_deadline(vclock), other)));
+    }
+
+    #[test]
+    fn who_was_overdue_goes_before_those_in_turn_and_after_who_is_behind(
+        vclock: u64, ahead in 0..HOUR_NS, weight in weight(),
+    ) {
+        let overdue = pure!(vtime_overdue_deadline(vclock));
+        let in_turn = pure!(vtime_deadline(vclock.wrapping_add(ahead), weight, SLICE_NS));
+        prop_assert!(pure!(vtime_before(overdue, in_turn)));
+        let entered = pure!(vtime_enter(vclock.wrapping_sub(ahead + LAG_MAX_NS), vclock, LAG_MAX_NS));
+        let behind = pure!(vtime_deadline(entered, weight.max(WEIGHT_NICE_0), SLICE_NS));
+        prop_assert!(!pure!(vtime_before(overdue, behind)));
     }
 
     #[test]
