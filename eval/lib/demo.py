@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from compare import arms
 from vlab import Handle, Vm, accel, find_kernel, tool, truth
 from vlab.clock import VIRTUAL
+from vlab.errors import EX_FAILED
 from vlab.virtual_time import Options
 
 ENABLED = "scx_vaware: enabled"
@@ -22,7 +23,6 @@ STATS_S = 2
 START_LIMIT_S = 300  # loading is slow by emulation, and the host may be busy
 LOOK_S = 0.2  # between two looks at the scheduler's output
 NS_PER_INSTRUCTION = 4  # a second of the guest's then takes about one, on a core of this machine
-EXIT_FAILED = 1
 LOADS = {
     "many tasks that talk (hackbench)": "while hackbench -g 1 --pipe -l 200; do sleep 1; done",
     "computation (sysbench cpu)": "while sysbench cpu --threads=2 --time=4 run; do sleep 1; done",
@@ -125,7 +125,7 @@ def summary(show: Show, during: list[truth.VcpuTruth], faults: list[str]) -> int
     print(truth.table(during))
     if faults:
         say(f"FAILED: {'; '.join(faults)}. Read its output above.")
-        return EXIT_FAILED
+        return EX_FAILED
     say("scx_vaware was enabled, ended on SIGINT, and the kernel's own scheduler is back.")
     return 0
 

@@ -17,7 +17,7 @@ import svg
 from compare.arms import Arm, ArmFailed, in_charge
 from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
-from vlab.errors import EX_USAGE
+from vlab.errors import EX_FAILED, EX_USAGE
 from workloads import programs
 
 DESCRIPTION = """\
@@ -34,7 +34,6 @@ BOOTED_S = 10
 SETTLE_S = 10  # until all vCPUs are known
 SAMPLE_S = 0.5
 LIMIT_S = 300
-EXIT_FAILED = 1
 METRICS = "curl -sf localhost:9817/metrics"
 SERIES = {
     "open": "scx_vaware_open_vcpus",
@@ -144,7 +143,7 @@ def parse(page: str, s: float) -> Sample:
     try:
         return Sample(s, **{name: float(values[series]) for name, series in SERIES.items()})
     except KeyError as why:
-        raise LabError(f"the daemon does not tell {why.args[0]}", EXIT_FAILED) from None
+        raise LabError(f"the daemon does not tell {why.args[0]}", EX_FAILED) from None
 
 
 def record(vm: Vm, say: Callable[[str], None]) -> list[Sample]:
@@ -205,7 +204,7 @@ def _measured(kernel: str | None) -> dict:
                 samples = record(vm, lambda text: print(f"gathering: {text}", flush=True))
                 charge.check()
         except ArmFailed as why:
-            raise LabError(f"{why}; it said: {why.output}", EXIT_FAILED) from None
+            raise LabError(f"{why}; it said: {why.output}", EX_FAILED) from None
     facts = manifest.of_vm(version, vm.kernel.release, SEED, NS_PER_INSTRUCTION)
     facts = {"command": "make gathering"} | facts
     return {"facts": facts, "samples": [asdict(sample) for sample in samples]}

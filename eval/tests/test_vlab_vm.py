@@ -13,6 +13,7 @@ import pytest
 from conftest import REPO
 from guest_scheduler import DEFAULT_KERNEL, VIRTUAL, on_kernels, wait_until
 from vlab import CommandTimeout, LabError, Vm, cgroups, runs, vm
+from vlab.errors import EX_FAILED
 
 EVAL = REPO / "eval"
 pytestmark = pytest.mark.vm
@@ -49,6 +50,14 @@ def test_commands_run_at_once_and_stream(guest):
         thread.join()
     assert results == {text: vm.Result(3, f"{text}\ne\n") for text in "abcd"}
     assert b"first\n" in streamed and b"second\n" in streamed
+
+
+@on_kernels(DEFAULT_KERNEL)
+def test_a_command_that_has_to_succeed_tells_what_it_said_if_it_fails(guest):
+    assert guest.output_of("echo done") == "done\n"
+    with pytest.raises(LabError, match="'echo full >&2; false' failed in the guest: full") as error:
+        guest.output_of("echo full >&2; false")
+    assert error.value.exit_code == EX_FAILED
 
 
 @on_kernels(DEFAULT_KERNEL)

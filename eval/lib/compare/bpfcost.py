@@ -13,6 +13,7 @@ from pathlib import Path
 from statistics import median
 
 from vlab import LabError, Vm
+from vlab.errors import EX_FAILED
 from workloads import Workload
 
 from . import arms
@@ -42,7 +43,6 @@ CALLBACKS = (
     "cpu_acquire",
 )
 NAME_LENGTH = 15  # what the kernel keeps of a program's name
-EXIT_FAILED = 1
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,9 @@ def measure(
                     after = read(vm)
                     charge.check()
             except ArmFailed as why:
-                raise LabError(f"{arm.name}: {why}\n{why.output}", EXIT_FAILED) from None
+                raise LabError(f"{arm.name}: {why}\n{why.output}", EX_FAILED) from None
             if result.rc:
-                raise LabError(f"{workload.name} failed: {result.output.strip()}", EXIT_FAILED)
+                raise LabError(f"{workload.name} failed: {result.output.strip()}", EX_FAILED)
             costs[arm.name].append(difference(before, after))
     return costs
 
@@ -135,7 +135,7 @@ def read(vm: Vm) -> dict[int, tuple[str, Cost]]:
     """The callback that each loaded program is, and its cost so far, by the program's id."""
     told = vm.run(f"/usr/bin/python3 {READER}")
     if told.rc:
-        raise LabError(f"the guest tells no BPF costs: {told.output.strip()}", EXIT_FAILED)
+        raise LabError(f"the guest tells no BPF costs: {told.output.strip()}", EX_FAILED)
     return {
         program["id"]: (
             callback(program["name"]),

@@ -26,10 +26,11 @@ from signal import SIGINT
 
 from vlab import LabError, Vm, truth, virtual_time
 from vlab.clock import VIRTUAL
+from vlab.errors import EX_FAILED
 
 from . import bpfcost, provenance, report
 from .arms import Arm
-from .bpfcost import EXIT_FAILED, Cost, difference, per_run
+from .bpfcost import Cost, difference, per_run
 
 BUSY = Path(__file__).parent / "guest" / "busy.py"
 PAGE = "docs/results/scale.md"
@@ -42,7 +43,6 @@ MEMORY_MIB = 4096
 BOOT_TIMEOUT_S = 300
 SETTLE_S = 1
 ENABLE_TIMEOUT_S = 300
-RUN_TIMEOUT_S = 120
 MIB = 1 << 20
 # Sleeps in `read`, as a command of its own would cost more than the load; on a FIFO, as guests have
 # no /dev/fd.
@@ -103,22 +103,22 @@ def _measure_in(vm: Vm, arm: Arm, names: list[str]) -> Size:
     boot_s = vm.clock.now_ns() / 1e9
     binary = arm.command[0]
     if vm.run(f"test -x {shlex.quote(binary)}").rc:  # the guest does not see the host's /tmp
-        _must(vm, f"mkdir -p $(dirname {shlex.quote(binary)})")
+        vm.output_of(f"mkdir -p $(dirname {shlex.quote(binary)})")
         vm.put(binary, binary)
-    _must(vm, f"{shlex.quote(binary)} --version")  # what is read from files, once and for all
+    vm.output_of(f"{shlex.quote(binary)} --version")  # what is read from files, once and for all
     began_ns, before = vm.clock.now_ns(), vm.truth()
     handle = vm.spawn("exec " + shlex.join(arm.command))
     if vm.run(f"bash -c {shlex.quote(AWAIT_ENABLED)}", ENABLE_TIMEOUT_S).rc:
-        raise LabError(f"{arm.name} was not enabled: {handle.output.strip()}", EXIT_FAILED)
+        raise LabError(f"{arm.name} was not enabled: {handle.output.strip()}", EX_FAILED)
     load_s = (vm.clock.now_ns() - began_ns) / 1e9
     load_instructions = _executed(vm, before)
-    memory = json.loads(_must(vm, f"/usr/bin/python3 -S {bpfcost.READER} memory"))
-    resident = _must(vm, f"cat /proc/$(pidof -s {shlex.quote(Path(binary).name)})/status")
+    memory = json.loads(vm.output_of(f"/usr/bin/python3 -S {bpfcost.READER} memory"))
+    resident = vm.output_of(f"cat /proc/$(pidof -s {shlex.quote(Path(binary).name)})/status")
     before = vm.truth()
     vm.sleep(SETTLE_S)
     size = Size(
         arm.name,
-        _must(vm, "uname -r").strip(),
+        vm.output_of("uname -r").strip(),
         vm.vcpus,
         boot_s,
         load_s,
@@ -129,22 +129,15 @@ def _measure_in(vm: Vm, arm: Arm, names: list[str]) -> Size:
         resident_bytes(resident),
         _executed(vm, before) // SETTLE_S,
     )
-    _must(vm, "echo 1 > /proc/sys/kernel/bpf_stats_enabled")
+    vm.output_of("echo 1 > /proc/sys/kernel/bpf_stats_enabled")
     for name in names:
         calls = bpfcost.read(vm)
-        _must(vm, WORKLOADS[name])
+        vm.output_of(WORKLOADS[name])
         size.costs[name] = difference(calls, bpfcost.read(vm))
     if handle.rc is not None or "enabled" not in vm.run("cat /sys/kernel/sched_ext/state").output:
-        raise LabError(f"{arm.name} did not stay: {handle.output.strip()}", EXIT_FAILED)
+        raise LabError(f"{arm.name} did not stay: {handle.output.strip()}", EX_FAILED)
     handle.kill(SIGINT)
     return size
-
-
-def _must(vm: Vm, command: str) -> str:
-    done = vm.run(command, RUN_TIMEOUT_S)
-    if done.rc:
-        raise LabError(f"'{command}' failed in the guest: {done.output.strip()}", EXIT_FAILED)
-    return done.output
 
 
 def _executed(vm: Vm, before: list[truth.VcpuTruth]) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from compare.arms import OURS, Arm, ArmFailed, in_charge
 from vlab import LabError, Vm, tool, virtual_time
 from vlab.clock import VIRTUAL
+from vlab.errors import EX_FAILED
 from workloads import cgroups
 
 from .cases import COSTS, DEPTHS, HONEST, LIMITED, SHARES, SHARES_S, VCPUS, Limit, Shares
@@ -23,7 +24,6 @@ BOOTED_S = 10  # the kernel tests itself for a while after boot
 APART_S = 0.1  # from seed to seed: on a host without chance all would see the same
 SETTLE_S = 5  # until the first look at all vCPUs is over
 LIMIT_S = 600  # of the guest's time
-EXIT_FAILED = 1
 TIME = re.compile(r"(?:Time|Total time): ([\d.]+)")
 Say = Callable[[str], None]
 
@@ -47,7 +47,7 @@ def measure(setting: Setting, parts: Sequence[str], say: Say) -> Iterator[dict]:
         with Vm(setting.kernel, VCPUS, MEMORY_MIB, HONEST, clock=VIRTUAL, virtual=virtual) as vm:
             vm.sleep(BOOTED_S + seed * APART_S)
             vm.put(BUILT, IN_GUEST)
-            release = must(vm, "uname -r").strip()
+            release = vm.output_of("uname -r").strip()
             for arm in COMPARED:
                 with _loaded(vm, arm):
                     for record in _measure_in(vm, parts):
@@ -64,7 +64,7 @@ def _loaded(vm: Vm, arm: Arm) -> Iterator[None]:
             yield
             charge.check()
     except ArmFailed as why:
-        raise LabError(f"{arm.name}: {why}; it said: {why.output}", EXIT_FAILED) from None
+        raise LabError(f"{arm.name}: {why}; it said: {why.output}", EX_FAILED) from None
 
 
 def _measure_in(vm: Vm, parts: Sequence[str]) -> Iterator[dict]:
@@ -85,7 +85,7 @@ def _measure_in(vm: Vm, parts: Sequence[str]) -> Iterator[dict]:
 
 def _got(vm: Vm, shape: str, seconds: float, *groups: str) -> cgroups.Got:
     vm.shape(shape)
-    return cgroups.parse(must(vm, cgroups.command(seconds, *groups)))
+    return cgroups.parse(vm.output_of(cgroups.command(seconds, *groups), LIMIT_S))
 
 
 def _shares(vm: Vm, case: Shares) -> dict:
@@ -118,15 +118,7 @@ def _cost(vm: Vm, name: str, depth: int) -> float:
         up.insert(0, f"rmdir {folder}")
     inside = f"echo $$ >{folder}/cgroup.procs; exec {COSTS[name]}"
     steps = ["set -e", *down, f"sh -c {shlex.quote(inside)}", *up]
-    found = TIME.search(output := must(vm, "\n".join(steps)))
+    found = TIME.search(output := vm.output_of("\n".join(steps), LIMIT_S))
     if not found:
-        raise LabError(f"{name} told no time: {output.strip()}", EXIT_FAILED)
+        raise LabError(f"{name} told no time: {output.strip()}", EX_FAILED)
     return float(found[1])
-
-
-def must(vm: Vm, command: str) -> str:
-    """What a command prints. Raises LabError (1) if it fails."""
-    done = vm.run(command, LIMIT_S)
-    if done.rc:
-        raise LabError(f"'{command}' failed in the guest: {done.output.strip()}", EXIT_FAILED)
-    return done.output

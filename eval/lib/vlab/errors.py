@@ -3,6 +3,7 @@
 
 import sys
 
+EX_FAILED = 1  # what ran in the guest failed
 EX_USAGE = 64  # a bad argument, shape or name
 EX_UNAVAILABLE = 69  # something needed is missing on this machine
 EX_NOT_UP = 75  # the VM did not come up, or went away

@@ -14,7 +14,7 @@ from . import accel, btf, host, kernels, mirror, presets, shapes, virtual_time, 
 from .channel import ClockReading, Handle, Result
 from .clock import VIRTUAL, WALL, VirtualClock, WallClock
 from .clocks import best_reading
-from .errors import EX_NOT_UP, EX_USAGE, LabError, notice
+from .errors import EX_FAILED, EX_NOT_UP, EX_USAGE, LabError, notice
 from .machine import BootFailed, Config, Machine
 from .runs import Run
 from .shaping import Shaper, VirtualShaper
@@ -141,6 +141,13 @@ class Vm:
             with contextlib.suppress(LabError):
                 handle.kill()
             raise
+
+    def output_of(self, cmd: str, timeout_s: float | None = 120) -> str:
+        """What a command prints. Raises LabError (1) if it fails, and as run() does."""
+        done = self.run(cmd, timeout_s)
+        if done.rc:
+            raise LabError(f"'{cmd}' failed in the guest: {done.output.strip()}", EX_FAILED)
+        return done.output
 
     def spawn(self, cmd: str, env: dict[str, str] | None = None, cwd: str | None = None) -> Handle:
         """Start a shell command in the guest and return at once."""
