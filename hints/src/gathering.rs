@@ -20,6 +20,8 @@ const SPILLED_RATIO_MAX: f64 = 0.125;
 const BUSY_RATIO_MAX: f64 = 0.9;
 /// Work has changed if it is busy for a fifth more or less, or its bursts double or halve (the paper).
 const BUSY_CHANGE: f64 = 1.2;
+/// Changes that are less of the open vCPUs' time can be anybody's: a scrape, a timer, a probe.
+const BUSY_NOISE_RATIO: f64 = 0.05;
 const BURST_CHANGE: f64 = 2.0;
 /// Half-life of what was learnt from a step that was undone, in rounds of a second.
 const HALF_LIFE_ROUNDS: f64 = 8.0;
@@ -127,7 +129,8 @@ impl Gathering {
     fn has_changed(&self, pace: &Pace) -> bool {
         let changed = |now: f64, then: f64, times: f64| now > then * times || now * times < then;
         self.settled.is_some_and(|then| {
-            changed(pace.busy_ratio(), then.busy_ratio(), BUSY_CHANGE)
+            let (busy, before) = (pace.busy_ratio(), then.busy_ratio());
+            changed(busy, before, BUSY_CHANGE) && (busy - before).abs() > BUSY_NOISE_RATIO
                 || changed(pace.burst_ns, then.burst_ns, BURST_CHANGE)
         })
     }
@@ -276,6 +279,19 @@ mod tests {
         assert!(gathering.open < N);
         let longer = Pace { burst_ns: 1e6, ..light() };
         assert_eq!(rounds(&mut gathering, 1, |_| longer), [N]);
+    }
+
+    #[test]
+    fn light_work_beside_others_that_come_and_go_is_the_same_work() {
+        let mut gathering = Gathering::default();
+        let busy = |ratio: f64| Pace {
+            computing_ns: 1e5 * ratio,
+            idle_ns: 1e5 * (1.0 - ratio),
+            ..light()
+        };
+        assert!(rounds(&mut gathering, 12, |_| busy(0.03)).iter().skip(4).all(|&open| open == 4));
+        assert_eq!(gathering.round(N, &busy(0.06)), 4, "as much again, and little");
+        assert_eq!(gathering.round(N, &busy(0.30)), N, "ten times as much");
     }
 
     #[test]
