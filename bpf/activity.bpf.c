@@ -11,7 +11,6 @@
  */
 #include "account.bpf.h"
 #include "activity.bpf.h"
-#include "clock.bpf.h"
 #include "wakeup.bpf.h"
 
 #define CLOCK_MONOTONIC 1 /* include/uapi/linux/time.h */
@@ -106,7 +105,7 @@ __noinline u64 activity_steal_clock_at(s32 cpu, u64 before_ns, u64 now)
 	u64 clock_ns = steal_clock_ns(cpu);
 
 	if (clock_ns - before_ns >= PREEMPTION_LONG_NS &&
-	    activity_stop_is_later(clock_ns - before_ns, now, bpf_ktime_get_ns() - clock_ahead_ns))
+	    activity_stop_is_later(clock_ns - before_ns, now, read_clock_ns()))
 		return before_ns;
 	return clock_ns;
 }

@@ -35,6 +35,12 @@ static inline bool clock_is_cached(void)
 		       bpf_core_enum_value(enum scx_rq_flags___clock, SCX_RQ_CLK_VALID___clock);
 }
 
+/* Return the time at this moment, whatever the kernel has cached. */
+static inline u64 read_clock_ns(void)
+{
+	return bpf_ktime_get_ns() - clock_ahead_ns;
+}
+
 /*
  * Return the time anywhere. Who takes a task from the queue of another vCPU updates the clock of
  * that one's runqueue, and leaves it marked as valid (move_remote_task_to_local_dsq() in
@@ -43,7 +49,7 @@ static inline bool clock_is_cached(void)
  */
 static inline u64 now_unlocked_ns(void)
 {
-	return clock_is_cached() ? bpf_ktime_get_ns() - clock_ahead_ns : now_ns();
+	return clock_is_cached() ? read_clock_ns() : now_ns();
 }
 
 #endif /* VAWARE_CLOCK_BPF_H */

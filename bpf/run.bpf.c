@@ -87,6 +87,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	 * Who runs out of turn is ahead of those that wait. Were the clock to follow it, they would
 	 * be behind by so much, one by one as they next enter.
 	 */
+	/* Without branches, each of which the verifier would follow to the end. */
 	out_of_turn = is_rcu_reader(p) | overdue_goes_on(t) | !v->in_turn;
 	if (!out_of_turn || !waiting_at(cpu, false))
 		advance_vclock(v, t->vtime);

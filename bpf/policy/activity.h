@@ -283,7 +283,7 @@ static inline struct activity_taken activity_fuse(u64 clock_ns, u64 late_ns, u64
  */
 static inline bool activity_stop_is_later(u64 clock_ns, u64 event_ns, u64 now)
 {
-	return clock_ns && now > event_ns && now - event_ns >= clock_ns / 2;
+	return now > event_ns && now - event_ns >= clock_ns / 2;
 }
 
 /*
