@@ -20,9 +20,9 @@ const SPILLED_RATIO_MAX: f64 = 0.125;
 const BUSY_RATIO_MAX: f64 = 0.9;
 /// Work has changed if it is busy for a fifth more or less, or its bursts double or halve (the paper).
 const BUSY_CHANGE: f64 = 1.2;
+const BURST_CHANGE: f64 = 2.0;
 /// Changes that are less of the open vCPUs' time can be anybody's: a scrape, a timer, a probe.
 const BUSY_NOISE_RATIO: f64 = 0.05;
-const BURST_CHANGE: f64 = 2.0;
 /// Half-life of what was learnt from a step that was undone, in rounds of a second.
 const HALF_LIFE_ROUNDS: f64 = 8.0;
 /// Undone steps in a row that count: a minute until the next one.
