@@ -12,6 +12,11 @@ pub const STOP_MIN_NS: u64 = 300_000;
 const LOOK_NS: f64 = 8e6;
 /// A stop and the run before it are worth so many looks: hosts take turns more evenly than dice.
 const LOOKS_PER_CYCLE: f64 = 4.0;
+/// Up to this share a vCPU has little: what it obtains while others rest, no less than beside them, is
+/// worth looking at, and costs next to nothing.
+const LITTLE_RATIO: f64 = 0.2;
+/// A burst this short tells nothing: one that begins late, as a stopped vCPU does, may be.
+const BRIEF_NS: u64 = 20_000_000;
 /// From so many stops on, whole cycles are counted instead of the burst's ragged ends.
 const STOPS_FOR_CYCLES: usize = 2;
 /// Chunk times kept for the speed.
@@ -34,7 +39,17 @@ pub struct Trace {
     /// Waited for other tasks of this VM.
     guest_wait_ns: u64,
     stops: Vec<Stop>,
+    /// What was seen while the other vCPUs competed, if they do not any more.
+    beside_others: Option<Seen>,
     chunks_ns: Vec<u64>,
+}
+
+/// What a burst has seen up to some moment.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    wanted_ns: u64,
+    stopped_ns: u64,
+    nr_stops: usize,
 }
 
 impl Trace {
@@ -74,24 +89,48 @@ impl Trace {
         self.stops.len()
     }
 
+    /// Whether it is worth going on while the others rest.
+    pub fn is_worth_more(&self) -> bool {
+        self.wanted_ns < BRIEF_NS || self.has_little()
+    }
+
+    /// Whether the vCPU ran so seldom that it has little, whatever the others do.
+    fn has_little(&self) -> bool {
+        (self.run_ns() as f64) < LITTLE_RATIO * self.wanted_ns as f64
+    }
+
+    /// From now on other vCPUs do not compete with it.
+    pub fn others_rest(&mut self) {
+        let seen = self.seen();
+        self.beside_others.get_or_insert(seen);
+    }
+
+    fn seen(&self) -> Seen {
+        let (wanted_ns, stopped_ns) = (self.wanted_ns, self.stopped_ns);
+        Seen { wanted_ns, stopped_ns, nr_stops: self.stops.len() }
+    }
+
     /// The share as far as this burst tells. With enough stops from the end of the first to the end of
-    /// the last: whole cycles, free of the credit that a host gives a vCPU that has slept.
+    /// the last: whole cycles, free of the credit that a host gives a vCPU that has slept. What it found
+    /// alone tells only if it found little.
     ///
     /// `usual_active_ns`: how long this vCPU ran from stop to stop so far. One that runs on for many times that
     /// tells as much as one that is stopped as often.
     pub fn observation(&self, usual_active_ns: Option<u64>) -> Observation {
-        let run_ns = self.run_ns() as f64;
+        let seen = self.beside_others.filter(|_| !self.has_little()).unwrap_or(self.seen());
+        let stops = &self.stops[..seen.nr_stops];
+        let run_ns = (seen.wanted_ns - seen.stopped_ns) as f64;
         let missed = usual_active_ns.map_or(0.0, |active_ns| run_ns / active_ns.max(1) as f64);
-        let looks = run_ns / LOOK_NS + LOOKS_PER_CYCLE * missed.max(self.stops.len() as f64);
-        match self.stops.as_slice() {
+        let looks = (run_ns / LOOK_NS).max(LOOKS_PER_CYCLE * missed.max(cycles(stops)));
+        match stops {
             [first, rest @ .., last] if rest.len() + 2 >= STOPS_FOR_CYCLES => Observation {
                 wanted_ns: (last.end_ns - first.end_ns) as f64,
-                stopped_ns: (self.stopped_ns - first.length_ns) as f64,
+                stopped_ns: (seen.stopped_ns - first.length_ns) as f64,
                 looks,
             },
             _ => Observation {
-                wanted_ns: self.wanted_ns as f64,
-                stopped_ns: self.stopped_ns as f64,
+                wanted_ns: seen.wanted_ns as f64,
+                stopped_ns: seen.stopped_ns as f64,
                 looks,
             },
         }
@@ -116,10 +155,20 @@ impl Trace {
     }
 }
 
+/// How many cycles the stops are worth: of unlike ones the longest tell nearly all of the share, and are
+/// few (Kish's effective sample size).
+fn cycles(stops: &[Stop]) -> f64 {
+    let lengths = || stops.iter().map(|stop| stop.length_ns as f64);
+    let squares: f64 = lengths().map(|length| length * length).sum();
+    if squares > 0.0 { lengths().sum::<f64>().powi(2) / squares } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::super::estimate::ShareEstimator;
     use super::*;
     use proptest::prelude::*;
+    use std::time::Duration;
 
     const CHUNK_NS: u64 = 10_000;
 
@@ -154,6 +203,30 @@ mod tests {
             prop_assert!((found - share).abs() < 0.05, "{found} for {share}");
         }
 
+        /// A short burst that falls into a long stop of a vCPU that takes turns besides finds few unlike
+        /// stops: that tells too little to call it a straggler.
+        #[test]
+        fn few_unlike_stops_are_no_certainty(
+            turn_ms in 1u64..9,
+            stop_ms in 40u64..400,
+            phase_ms in 0u64..800,
+        ) {
+            let is_on = |at_ms: u64| at_ms % (2 * stop_ms) < stop_ms && at_ms / turn_ms % 2 == 0;
+            let mut trace = Trace::default();
+            let mut waited_ns = 0;
+            for at_ms in (phase_ms..).take(100) {
+                if is_on(at_ms) {
+                    (0..100).for_each(|_| trace.add(CHUNK_NS + std::mem::take(&mut waited_ns), 0));
+                } else {
+                    waited_ns += 1_000_000;
+                }
+            }
+            let mut share = ShareEstimator::new(Duration::from_secs(2), Duration::from_secs(30));
+            share.add(0, trace.observation(None));
+            let found = share.estimate(0).and_then(|share| share.trusted());
+            prop_assert!(found.is_none_or(|share| share > 0.1), "{found:?} for a quarter");
+        }
+
         /// Waits for other tasks of the VM are neither stops nor part of the time looked at.
         #[test]
         fn waits_in_the_guest_are_left_out(
@@ -174,6 +247,25 @@ mod tests {
         assert!(trace.inactive_ns().all(|ns| (7_000_000..7_100_000).contains(&ns)));
         assert!(trace.active_ns().all(|ns| (4_900_000..5_100_000).contains(&ns)));
         assert!(trace.active_ns().count() >= 5);
+    }
+
+    #[test]
+    fn what_is_found_alone_tells_if_it_is_little() {
+        let alone = |active_ns| {
+            let mut trace = burst(5_000_000, 5_000_000, 95_000_000, 0);
+            trace.add(95_000_000, 0);
+            assert!(trace.is_worth_more());
+            trace.others_rest();
+            for _ in 0..5 {
+                (0..active_ns / CHUNK_NS).for_each(|_| trace.add(CHUNK_NS, 0));
+                trace.add(95_000_000, 0);
+                trace.others_rest();
+            }
+            trace.observation(None)
+        };
+        let (straggler, other) = (alone(5_000_000), alone(95_000_000));
+        assert!((straggler.share() - 0.05).abs() < 0.001 && straggler.looks > 20.0);
+        assert!((other.share() - 0.05).abs() < 0.001 && other.looks < 5.0);
     }
 
     #[test]

@@ -38,7 +38,8 @@ pub struct BurstOrder {
     /// Long enough to tell the share.
     pub heavy: bool,
     /// Set by the first whose run time is used up, for all who got the same one: a vCPU that went on alone
-    /// would find more than its share.
+    /// would find more than its share. One that has little, or that was too late to tell, goes on: if it
+    /// finds little alone, it has no more beside others.
     pub over: Arc<AtomicBool>,
 }
 
@@ -189,9 +190,14 @@ fn burst(report: &mut BurstReport, guest_wait: &GuestWait, stop: &AtomicBool) {
         && trace.run_ns() < order.run_max_ns
         && trace.wall_ns() < order.wall_max_ns
         && trace.nr_stops() < order.stops_max
-        && !order.over.load(Ordering::Relaxed)
         && !stop.load(Ordering::Relaxed)
     {
+        if order.over.load(Ordering::Relaxed) {
+            if !trace.is_worth_more() {
+                break;
+            }
+            trace.others_rest();
+        }
         chunk(rounds);
         let now_ns = monotonic_ns();
         let wall_ns = now_ns.saturating_sub(end_ns);
