@@ -74,17 +74,29 @@ pub fn current_vcpu() -> Option<u32> {
 /// The kernel's: `EPERM` for [`Priority::Realtime`] without `CAP_SYS_NICE` or in a cgroup without
 /// real-time bandwidth.
 pub fn set_priority(priority: Priority) -> io::Result<()> {
-    let (policy, level) = match priority {
-        Priority::BestEffort => (libc::SCHED_IDLE, 0),
-        Priority::Realtime => (libc::SCHED_FIFO, 1),
-    };
+    // SAFETY: PR_SET_TIMERSLACK takes a number.
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0) };
+    match priority {
+        Priority::BestEffort => set_policy(libc::SCHED_IDLE, 0),
+        Priority::Realtime => set_policy(libc::SCHED_FIFO, 1),
+    }
+}
+
+fn set_policy(policy: libc::c_int, level: libc::c_int) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority: level };
-    // SAFETY: `parameters` is ours; PR_SET_TIMERSLACK takes a number.
-    let failed = unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong, 0, 0, 0);
-        libc::sched_setscheduler(0, policy, &raw const parameters)
-    };
+    // SAFETY: `parameters` is ours.
+    let failed = unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
     if failed == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Let those begin that were sent to this vCPU while it woke up for this real-time thread. They would stay
+/// behind it, out of reach of others, for as long as it runs: sched_ext tells a scheduler only when a task
+/// that has begun loses its vCPU, and then all that wait there can be sent elsewhere.
+pub fn let_others_begin() {
+    if set_policy(libc::SCHED_OTHER, 0).is_ok() {
+        std::thread::yield_now();
+        let _ = set_priority(Priority::Realtime); // it was granted before
+    }
 }
 
 /// How long a thread has waited in the guest's own runqueues.

@@ -14,7 +14,9 @@ use super::pingpong::{BATCHES, Game, Seen, latency_ns};
 use super::readings::{LatencySource, Pair, Patience, Reading};
 use super::stacking::Evidence;
 use crate::pulse::Pulse;
-use crate::thread::{Priority, current_vcpu, monotonic_ns, pin, run_ns, set_priority};
+use crate::thread::{
+    Priority, current_vcpu, let_others_begin, monotonic_ns, pin, run_ns, set_priority,
+};
 
 /// Time for a pair that can run together to do so; most take under a millisecond of it.
 const GLANCE: Duration = Duration::from_millis(15);
@@ -287,9 +289,13 @@ impl Worker {
         let its_run_ns = Arc::clone(&ran_ns);
         let work = move || {
             let is_pinned = pin(vcpu).is_ok();
-            let _ = ready.send(is_pinned.then(|| set_priority(Priority::Realtime).is_ok()));
+            let is_realtime = set_priority(Priority::Realtime).is_ok();
+            let _ = ready.send(is_pinned.then_some(is_realtime));
             for job in todo {
                 // A vCPU that goes offline hands its threads to others: what they see there is nothing.
+                if is_realtime {
+                    let_others_begin();
+                }
                 let was_there = current_vcpu() == Some(vcpu);
                 let seen = was_there.then(|| job.game.play(job.is_first, job.until_ns));
                 let seen = seen.filter(|_| current_vcpu() == Some(vcpu));
