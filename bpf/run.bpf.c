@@ -88,7 +88,7 @@ void BPF_STRUCT_OPS(vaware_running, struct task_struct *p)
 	 * be behind by so much, one by one as they next enter.
 	 */
 	/* Without branches, each of which the verifier would follow to the end. */
-	out_of_turn = is_rcu_reader(p) | overdue_goes_on(t) | !v->in_turn;
+	out_of_turn = (u32)is_rcu_reader(p) | overdue_goes_on(t) | !v->in_turn;
 	if (!out_of_turn || !waiting_at(cpu, false))
 		advance_vclock(v, t->vtime);
 	if (v->wakeup.ended && waiting_at(cpu, false))
