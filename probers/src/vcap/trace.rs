@@ -12,9 +12,9 @@ pub const STOP_MIN_NS: u64 = 300_000;
 const LOOK_NS: f64 = 8e6;
 /// A stop and the run before it are worth so many looks: hosts take turns more evenly than dice.
 const LOOKS_PER_CYCLE: f64 = 4.0;
-/// Up to this share a vCPU has little: what it obtains while others rest, no less than beside them, is
-/// worth looking at, and costs next to nothing.
-const LITTLE_RATIO: f64 = 0.2;
+/// Up to this share, at which a straggler ceases to be one, a vCPU has little: what it obtains while others
+/// rest, no less than beside them, is worth looking at, and costs little.
+const LITTLE_RATIO: f64 = 0.3;
 /// A burst this short tells nothing: one that begins late, as a stopped vCPU does, may be.
 const BRIEF_NS: u64 = 20_000_000;
 /// From so many stops on, whole cycles are counted instead of the burst's ragged ends.
