@@ -21,6 +21,7 @@ ONE_METRICS = (
     Metric("p99", "us", "lower"),
     Metric("spun", "turns/s", "higher"),
 )
+HOGS = (1, 2, 4, 8)
 SPUN = "spun, in seconds and turns:"
 NOTE = "SCHED_OTHER, and threads that may run anywhere: they belong to the scheduler under test"
 # cyclictest pins each thread to a vCPU by itself, where no scheduler could do anything for it.
@@ -90,15 +91,25 @@ def _cycles(threads: str, seconds: int) -> str:
     )
 
 
+def _one(name: str, hogs: int, seconds: int, note: str) -> Workload:
+    """One thread beside so many spinners."""
+    spin_s = seconds + 2
+    return Workload(
+        name,
+        f"{spinners.command(spin_s, *['any'] * hogs)} >/tmp/spun & spun=$!; sleep 1; "
+        f"{_cycles('1', seconds)}; wait $spun && echo {SPUN} {spin_s} && cat /tmp/spun",
+        ONE_METRICS,
+        parse_one,
+        note=note,
+        needs=("cyclictest",),
+        latencies=latencies,
+    )
+
+
 def workloads(size: Size) -> list[Workload]:
-    """A thread per vCPU, alone and beside a computation on each; one thread beside those."""
+    """A thread per vCPU, alone and beside a computation on each; one thread beside some."""
     seconds = max(1, round(size.seconds * 1.5))
     command = _cycles('"$(nproc)"', seconds)
-    spin_s = seconds + 2
-    beside_spinners = (
-        f"{spinners.command(spin_s, *['any'] * size.vcpus)} >/tmp/spun & spun=$!; sleep 1; "
-        f"{_cycles('1', seconds)}; wait $spun && echo {SPUN} {spin_s} && cat /tmp/spun"
-    )
     # Fails if the hogs are not there to be ended.
     beside_hogs = (
         'stress-ng --cpu "$(nproc)" -q --temp-path /tmp & hogs=$!; sleep 1; '
@@ -113,13 +124,9 @@ def workloads(size: Size) -> list[Workload]:
             ("cyclictest-hogs", beside_hogs, ("stress-ng",)),
         )
     ] + [
-        Workload(
-            "cyclictest-one",
-            beside_spinners,
-            ONE_METRICS,
-            parse_one,
-            note="one thread beside a spinner for each vCPU",
-            needs=("cyclictest",),
-            latencies=latencies,
-        )
+        _one("cyclictest-one", size.vcpus, seconds, "one thread beside a spinner for each vCPU"),
+        *(
+            _one(f"cyclictest-one-{hogs}", hogs, seconds, f"one thread beside {hogs} spinners")
+            for hogs in HOGS
+        ),
     ]

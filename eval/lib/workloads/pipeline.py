@@ -7,7 +7,9 @@ from .sync import operations, parse
 from .workload import Metric, Size, Workload, from_command
 
 INPUT = "/dev/shm/vaware-pipeline"
-STAGES, WORK_US = 4, 20
+STAGES = 4
+# Work in a stage, by the name of the workload: from little more than a wake-up takes to far more.
+WORK_US = {"stages-5us": 5, "stages": 20, "stages-100us": 100}
 
 
 def workloads(size: Size) -> list[Workload]:
@@ -30,17 +32,17 @@ def workloads(size: Size) -> list[Workload]:
                 setup=f"seq {lines} >{INPUT}",
             )
         )
-    return [*found, _stages(size)]
+    return [*found, *(_stages(size, name, work_us) for name, work_us in WORK_US.items())]
 
 
-def _stages(size: Size) -> Workload:
+def _stages(size: Size, name: str, work_us: int) -> Workload:
     threads = max(1, size.vcpus // STAGES)
     return Workload(
-        "stages",
-        f"{programs.path('stages')} {STAGES} {threads} {WORK_US} {size.seconds:g}",
+        name,
+        f"{programs.path('stages')} {STAGES} {threads} {work_us} {size.seconds:g}",
         (Metric("rate", "items/s", "higher"),),
         parse,
-        note=f"{STAGES} stages, {WORK_US} us of work in each",
+        note=f"{STAGES} stages, {work_us} us of work in each",
         needs=("gcc",),
         prepare=lambda: programs.build("stages"),
         operations=operations,
