@@ -118,7 +118,7 @@ def _measure_in(vm: Vm, arm: Arm, names: list[str]) -> Size:
     vm.sleep(SETTLE_S)
     size = Size(
         arm.name,
-        vm.output_of("uname -r").strip(),
+        vm.kernel.release,
         vm.vcpus,
         boot_s,
         load_s,

@@ -47,12 +47,11 @@ def measure(setting: Setting, parts: Sequence[str], say: Say) -> Iterator[dict]:
         with Vm(setting.kernel, VCPUS, MEMORY_MIB, HONEST, clock=VIRTUAL, virtual=virtual) as vm:
             vm.sleep(BOOTED_S + seed * APART_S)
             vm.put(BUILT, IN_GUEST)
-            release = vm.output_of("uname -r").strip()
             for arm in COMPARED:
                 with _loaded(vm, arm):
                     for record in _measure_in(vm, parts):
                         say(f"seed {seed}, {arm.name}: {record['part']}, {record['case']}")
-                        yield {"seed": seed, "arm": arm.name, "kernel": release} | record
+                        yield {"seed": seed, "arm": arm.name, "kernel": vm.kernel.release} | record
 
 
 @contextmanager
