@@ -211,7 +211,7 @@ mod tests {
             stop_ms in 40u64..400,
             phase_ms in 0u64..800,
         ) {
-            let is_on = |at_ms: u64| at_ms % (2 * stop_ms) < stop_ms && at_ms / turn_ms % 2 == 0;
+            let is_on = |at_ms: u64| at_ms % (2 * stop_ms) < stop_ms && (at_ms / turn_ms).is_multiple_of(2);
             let mut trace = Trace::default();
             let mut waited_ns = 0;
             for at_ms in (phase_ms..).take(100) {
