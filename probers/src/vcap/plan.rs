@@ -8,6 +8,7 @@ use super::Settings;
 use super::estimate::Observation;
 use super::passive::Times;
 use super::state::Wanted;
+use super::trace::TELLING_MIN_NS;
 use super::worker::BurstOrder;
 use crate::budget;
 use crate::snapshot::Estimate;
@@ -19,8 +20,6 @@ pub const GLANCES_PER_LIGHT: u32 = 8;
 /// Heavy looks of a VM in which nothing changes are this much rarer each time (vSched: 1.6).
 const HEAVY_BACKOFF: f64 = 1.6;
 const HEAVY_INTERVAL_MIN_NS: u64 = 10_000_000_000;
-/// A heavy burst shorter than this tells nothing of a share.
-const HEAVY_RUN_MIN_NS: u64 = 20_000_000;
 /// It lasts for so many of the longest stops seen so far,
 const STOPS_PER_RUN: u64 = 3;
 /// but needs no more than this part of a full budget. An idle vCPU has to use up the credit that the host
@@ -118,7 +117,7 @@ pub fn run_needed_ns(wanted: Wanted, longest_stop_ns: Option<u64>) -> u64 {
     } else {
         (budget::FULL_NS as f64 * SAVED_PART) as u64
     };
-    run_ns.clamp(HEAVY_RUN_MIN_NS, enough_ns)
+    run_ns.clamp(TELLING_MIN_NS, enough_ns)
 }
 
 /// A burst that tells the share, of a vCPU for which at least `needed_ns` of its budget are there; `has_credit`
@@ -236,7 +235,7 @@ mod tests {
             per_light in 1u32..5,
         ) {
             let settings = Settings { budget_ratio, ..Settings::default() };
-            let heavy = heavy(HEAVY_RUN_MIN_NS, available_ns, per_light > 1, 0, Arc::default());
+            let heavy = heavy(TELLING_MIN_NS, available_ns, per_light > 1, 0, Arc::default());
             prop_assert!(heavy.run_max_ns <= available_ns);
             if let Some(order) = light(&settings, per_light, available_ns, 0) {
                 prop_assert!(order.run_max_ns <= available_ns);

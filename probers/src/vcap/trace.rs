@@ -5,6 +5,7 @@
 //! this VM, as far as the kernel says that the thread waited, and by the hypervisor for the rest.
 
 use super::estimate::Observation;
+use super::verdict::LEAVE_MEDIAN_RATIO;
 
 /// Interruptions below this are the guest kernel's own (ticks, softirqs), or too short to matter.
 pub const STOP_MIN_NS: u64 = 300_000;
@@ -12,11 +13,8 @@ pub const STOP_MIN_NS: u64 = 300_000;
 const LOOK_NS: f64 = 8e6;
 /// A stop and the run before it are worth so many looks: hosts take turns more evenly than dice.
 const LOOKS_PER_CYCLE: f64 = 4.0;
-/// Up to this share, at which a straggler ceases to be one, a vCPU has little: what it obtains while others
-/// rest, no less than beside them, is worth looking at, and costs little.
-const LITTLE_RATIO: f64 = 0.3;
-/// A burst this short tells nothing: one that begins late, as a stopped vCPU does, may be.
-const BRIEF_NS: u64 = 20_000_000;
+/// A burst shorter than this tells nothing of a share: one that begins late, as a stopped vCPU does, may be.
+pub const TELLING_MIN_NS: u64 = 20_000_000;
 /// From so many stops on, whole cycles are counted instead of the burst's ragged ends.
 const STOPS_FOR_CYCLES: usize = 2;
 /// Chunk times kept for the speed.
@@ -91,12 +89,13 @@ impl Trace {
 
     /// Whether it is worth going on while the others rest.
     pub fn is_worth_more(&self) -> bool {
-        self.wanted_ns < BRIEF_NS || self.has_little()
+        self.wanted_ns < TELLING_MIN_NS || self.has_little()
     }
 
-    /// Whether the vCPU ran so seldom that it has little, whatever the others do.
+    /// Whether it has so little that it may be a straggler. What it obtains while others rest, no less than
+    /// beside them, is worth looking at then, and costs little.
     fn has_little(&self) -> bool {
-        (self.run_ns() as f64) < LITTLE_RATIO * self.wanted_ns as f64
+        (self.run_ns() as f64) < LEAVE_MEDIAN_RATIO * self.wanted_ns as f64
     }
 
     /// From now on other vCPUs do not compete with it.

@@ -6,6 +6,9 @@ use crate::snapshot::{CAPACITY_SCALE, Estimate, Vcpu, Verdict};
 /// A vCPU with this part of a whole core of the best speed is as good as its hypervisor promises.
 const GOOD_RATIO: f64 = 0.8;
 
+/// From this part of the median capacity on a vCPU is no straggler any more.
+pub const LEAVE_MEDIAN_RATIO: f64 = 0.3;
+
 /// Up to where a vCPU is a straggler.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
@@ -33,7 +36,7 @@ impl Default for StragglerRule {
     fn default() -> Self {
         Self {
             enter: Bounds { median_ratio: 0.2, total_ratio: 0.05 },
-            leave: Bounds { median_ratio: 0.3, total_ratio: 0.075 },
+            leave: Bounds { median_ratio: LEAVE_MEDIAN_RATIO, total_ratio: 0.075 },
         }
     }
 }

@@ -288,14 +288,13 @@ impl Worker {
         let ran_ns = Arc::<AtomicU64>::default();
         let its_run_ns = Arc::clone(&ran_ns);
         let work = move || {
-            let is_pinned = pin(vcpu).is_ok();
-            let is_realtime = set_priority(Priority::Realtime).is_ok();
-            let _ = ready.send(is_pinned.then_some(is_realtime));
+            let is_realtime = pin(vcpu).is_ok().then(|| set_priority(Priority::Realtime).is_ok());
+            let _ = ready.send(is_realtime);
             for job in todo {
-                // A vCPU that goes offline hands its threads to others: what they see there is nothing.
-                if is_realtime {
+                if is_realtime == Some(true) {
                     let_others_begin();
                 }
+                // A vCPU that goes offline hands its threads to others: what they see there is nothing.
                 let was_there = current_vcpu() == Some(vcpu);
                 let seen = was_there.then(|| job.game.play(job.is_first, job.until_ns));
                 let seen = seen.filter(|_| current_vcpu() == Some(vcpu));
